@@ -22,9 +22,9 @@ from typing import TypeVar
 from benchmarks.bench_analysis_plot import draw
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.recorded_times import RECORDED
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops, repetition_vector
 from csdfgen.errors import CsdfgenError
-from schedules.storage import StorageDistribution, pareto_front, storage_for
+from schedules.storage import StorageDistribution, pareto_front, size_storage
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
 from sdf3_bridge.tools import find_kiter, find_sdf3
@@ -89,8 +89,8 @@ def timed(function: Callable[[], _Result]) -> tuple[float, _Result]:
 def measure(graph: CsdfGraph, group: tuple[str, int], seconds: float) -> Measured:
     """Time the questions about one graph."""
     unbounded, free = timed(lambda: throughput(graph))
-    live = Sized(*timed(lambda: (storage_for(graph, "live", seconds=seconds),)))
-    maximal = Sized(*timed(lambda: (storage_for(graph, "maximal", seconds=seconds),)))
+    live = Sized(*timed(lambda: (size_storage(graph, "live", seconds=seconds),)))
+    maximal = Sized(*timed(lambda: (size_storage(graph, "maximal", seconds=seconds),)))
     front = Sized(*timed(lambda: tuple(pareto_front(graph, seconds=seconds))))
     (best,) = maximal.points
     bounded, held = timed(lambda: throughput(graph, best.capacities))
@@ -134,7 +134,7 @@ def tools(graph: CsdfGraph, capacities: object, seconds: float) -> dict[str, flo
 def pair() -> CsdfGraph:
     """Two actors of times 2 and 3, on which a large capacity makes a long transient."""
     actors = Actor("A", (2,)), Actor("B", (3,))
-    return with_serial_loops(CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,)),)))
+    return add_serial_loops(CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,)),)))
 
 
 def throughput_by_capacity() -> dict[str, dict[int, float]]:

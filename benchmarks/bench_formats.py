@@ -24,7 +24,13 @@ import onnx
 from csdfgen.errors import InputError, ToolError
 from csdfgen.paper.formats import celsius, digits
 from csdfgen.paper.formats.claims import fahrenheit
-from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
+from csdfgen.paper.formats.dense import (
+    Dense,
+    build_model,
+    observe_ranges,
+    quantize_network,
+    run_model,
+)
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6, TABLE_4_7
 from tests.quantized_models import session
 
@@ -37,8 +43,8 @@ LARGEST_LOSS = 0.5
 """Points of accuracy that a format may lose against float32."""
 
 WRITERS: Mapping[str, Callable[[str, tuple[Dense, ...], np.ndarray], onnx.ModelProto]] = {
-    "paper": lambda format_, layers, x: model_in(format_, layers, observed(layers, x)),
-    "csdfgen.quantize": quantized,
+    "paper": lambda format_, layers, x: build_model(format_, layers, observe_ranges(layers, x)),
+    "csdfgen.quantize": quantize_network,
 }
 
 RUNNERS = ("numpy", "native", "onnxruntime")
@@ -79,7 +85,7 @@ def _figures(
                 found = (
                     _by_onnxruntime(model, x)
                     if runner == "onnxruntime"
-                    else outputs_of(model, x, runner)
+                    else run_model(model, x, runner)
                 )
             except ToolError as error:
                 print(f"{runner} is left out: {error}", file=sys.stderr)
@@ -102,14 +108,14 @@ def results() -> Iterator[Result]:
         ok = error <= LARGEST_ERROR[format_]
         yield Result("celsius", written, format_, runner, error, printed[format_], ok)
     try:
-        data, layers = digits.pictures(), digits.trained()
+        data, layers = digits.pictures(), digits.train_network()
     except InputError as error:
         print(f"digits are left out: {error}", file=sys.stderr)
         return
     printed, whole = _printed(TABLE_4_7), 0.0
-    shown = digits.observed_pictures()
+    shown = digits.calibration_pictures()
     for written, format_, runner, percent in _figures(
-        layers, shown, data.test, digits.percent_found
+        layers, shown, data.test, digits.accuracy_percent
     ):
         whole = percent if format_ == "float32" else whole
         ok = percent >= whole - LARGEST_LOSS

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
-from csdfgen.pages.measured import interleaved
+from csdfgen.pages.measured import time_interleaved
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import LIGHT, feeds, light, trained
 
@@ -66,7 +66,7 @@ def measure(name: str, repeats: int) -> Measured:
     wrong = [name for name, got in program(x).items() if not compare(name, got, wanted[name]).ok]
     if wrong:
         raise MismatchError(f"{', '.join(wrong)} differ from onnxruntime's", where=name)
-    ours, theirs = interleaved([lambda: program(x), lambda: reference(x)], repeats)
+    ours, theirs = time_interleaved([lambda: program(x), lambda: reference(x)], repeats)
     figures = plan.figures
     return Measured(name, ours, theirs, figures["arena"], figures["whole_layer_live"])
 

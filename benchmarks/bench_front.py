@@ -26,9 +26,9 @@ import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
 from csdfgen.devices.files import write_profile
-from csdfgen.devices.measure import HEIGHTS, Sampler, measured_profile, rounds
+from csdfgen.devices.measure import HEIGHTS, Sampler, count_rounds, make_profile
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.facts import heights_used
+from csdfgen.goals.facts import list_heights
 from csdfgen.model.network import Network
 from csdfgen.reading.zoo import look_up
 from runtime.verify import check_outputs
@@ -82,7 +82,7 @@ def front(name: str) -> list[Row]:
             name,
             point.bytes,
             len(point.plan.order),
-            max(heights_used(point.plan).values()),
+            max(list_heights(point.plan).values()),
             point.seconds,
             statistics.median(own),
             same,
@@ -94,9 +94,9 @@ def front(name: str) -> list[Row]:
 def _profile(network: Network) -> DeviceProfile:
     sampler = Sampler.of(network, HEIGHTS)
     sampler.warm_up()
-    for _ in rounds(REPEATS, SECONDS):
+    for _ in count_rounds(REPEATS, SECONDS):
         sampler.sample()
-    return measured_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
+    return make_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
 
 
 def table(rows: Sequence[Row]) -> list[str]:

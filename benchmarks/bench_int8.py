@@ -33,7 +33,7 @@ from benchmarks.bench_speed import mean
 from benchmarks.memory_frame import model_of
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import BY_DEFAULT, rivals
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.errors import CsdfgenError
 from csdfgen.reading.zoo import build
 from tests.quantized_models import feeds_of, prepared, quantized, session
@@ -212,7 +212,7 @@ def table(rows: Sequence[Measured], backend: str) -> list[str]:
         f"| **geometric mean** | | | **{by_float:.2f}** | | | **{by_theirs:.2f}** | "
         f"| {f'**{mean(by_openvino):.2f}**' if by_openvino else ''} | | | | **{arenas:.3f}** |"
     )
-    code = kernels_of(backend).code
+    code = load_backend(backend).code
     return [
         *lines,
         "",
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     lines = table(rows, options.backend)
     print("\n" + "\n".join(lines))
-    there = MARKERS.get(kernels_of(options.backend).code)
+    there = MARKERS.get(load_backend(options.backend).code)
     if not options.names and there is not None:
         write_between(PAGE, there, lines)
     return 0

@@ -31,9 +31,9 @@ import csdfgen
 import runtime
 from benchmarks.pages import ROOT, write_between
 from csdfgen.errors import CsdfgenError
-from csdfgen.precision.ends import with_integer_ends
-from csdfgen.precision.prepare import prepared
-from csdfgen.precision.writer import in_int8
+from csdfgen.precision.ends import remove_end_conversions
+from csdfgen.precision.prepare import prepare_model
+from csdfgen.precision.writer import convert_to_int8
 from csdfgen.reading.zoo import build
 from zoo_models import ZOO
 from zoo_models.chains import CHAINS
@@ -137,7 +137,7 @@ def float_model(name: str) -> onnx.ModelProto:
 
 def structural(model: onnx.ModelProto) -> onnx.ModelProto:
     """A float model in int8 throughout, every tensor from -1 to 1: as large as with any other ranges."""
-    return with_integer_ends(in_int8(prepared(model), {}))[0]
+    return remove_end_conversions(convert_to_int8(prepare_model(model), {}))[0]
 
 
 def rows_of(
@@ -291,7 +291,7 @@ def proof() -> list[str]:
         shape = [d.dim_value for d in entry.type.tensor_type.shape.dim]
         rng = np.random.default_rng(5)
         pictures = rng.uniform(-1, 1, (2, *shape[1:])).astype(np.float32)
-        calibrated = with_integer_ends(csdfgen.quantize(source, pictures).model)[0]
+        calibrated = remove_end_conversions(csdfgen.quantize(source, pictures).model)[0]
         for goal in GOALS:
             sizes = [
                 csdfgen.plan(csdfgen.load(model), goal=goal, backend="native").figures["arena"]

@@ -27,7 +27,7 @@ from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import read_profile, write_profile
-from csdfgen.devices.measure import HEIGHTS, measured_profile, sample_network
+from csdfgen.devices.measure import HEIGHTS, make_profile, sample_network
 from csdfgen.devices.model import estimate
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import Quantized
@@ -61,7 +61,7 @@ def profiled(name: str, path: Path) -> None:
     """Measure a network in all formats that a choice may give its layers."""
     networks = [csdfgen.load(name), *map(csdfgen.load, variants(name, "mixed"))]
     found = [sample_network(one, HEIGHTS, REPEATS, backend="native") for one in networks]
-    write_profile(path, measured_profile(found, "host", "this machine", *facts.machine(), {}))
+    write_profile(path, make_profile(found, "host", "this machine", *facts.machine(), {}))
 
 
 def measure(name: str) -> Iterator[Result]:

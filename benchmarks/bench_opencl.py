@@ -29,9 +29,9 @@ import runtime
 from benchmarks.bench_speed import mean
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import ON_DEVICE, rivals
-from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.devices import choose_device
 from csdfgen.backends.opencl.driver import OpenCL
-from csdfgen.paper.embedded.measured import tuned
+from csdfgen.paper.embedded.measured import tune_blocks
 from csdfgen.precision.quantize import quantize
 from csdfgen.reading.zoo import build
 from runtime.images import random_inputs
@@ -102,7 +102,7 @@ def ours(model: Any, how: How) -> tuple[dict[str, Executable], dict[str, np.ndar
     programs = {
         "native": runtime.compile(csdfgen.plan(network), threads=how.threads),
         "usual": runtime.compile(csdfgen.plan(network, rows="whole", backend=BACKEND)),
-        "tuned": tuned(network, BACKEND, how.seconds),
+        "tuned": tune_blocks(network, BACKEND, how.seconds),
     }
     wanted = Reference(model, network)(x)
     for kind, program in programs.items():
@@ -179,7 +179,7 @@ def clblast(x: np.ndarray, weights: np.ndarray, wanted: np.ndarray) -> Callable[
         library = ctypes.CDLL("libclblast.so.1")
     except OSError:
         return None
-    context = cl.Context([chosen().handle])
+    context = cl.Context([choose_device().handle])
     queue, flags = cl.CommandQueue(context), cl.mem_flags.COPY_HOST_PTR
     (m, k), n = x.shape, weights.shape[1]
     a, b = (cl.Buffer(context, flags, hostbuf=one) for one in (x, weights))
@@ -288,7 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     how = How(options.repeats, options.seconds, options.busy)
     counted = "Processor time of all threads, native code on one" if how.busy else "Time of day"
-    about = f"{counted}; {how.repeats} rounds; {chosen()}; {machine('pyopencl', 'tinygrad')}."
+    about = (
+        f"{counted}; {how.repeats} rounds; {choose_device()}; {machine('pyopencl', 'tinygrad')}."
+    )
     for part in options.parts or PARTS:
         lines = []
         for line in chain(PARTS[part](how), ("", about)):

@@ -39,8 +39,8 @@ from csdfgen.devices.measure import (
     SECONDS,
     SEED,
     Sampler,
-    measured_profile,
-    rounds,
+    count_rounds,
+    make_profile,
 )
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
@@ -110,19 +110,17 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
     }
     sampler.warm_up()
     frames: dict[int | str, list[tuple[float, float]]] = {height: [] for height in PREDICTED}
-    for _ in rounds(repeats, SECONDS):
+    for _ in count_rounds(repeats, SECONDS):
         sampler.sample()
         for height, program in programs.items():
             program(sampler.feeds)  # a frame counts that follows one of its own
             day, processor = time.perf_counter(), time.thread_time()
             program(sampler.feeds)
             frames[height].append((time.thread_time() - processor, time.perf_counter() - day))
-    profile = measured_profile(
-        [sampler.measurements()], "host", "this machine", *facts.machine(), {}
-    )
+    profile = make_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
     checks = Sampler.of(network, PREDICTED)
     checks.warm_up()
-    for _ in rounds(max(3, repeats // 3), SECONDS / 3):
+    for _ in count_rounds(max(3, repeats // 3), SECONDS / 3):
         checks.sample()
     for height, program in programs.items():
         processor, day = (statistics.median(values) for values in zip(*frames[height], strict=True))
@@ -138,7 +136,7 @@ def of_host(name: str, repeats: int) -> Result:
     program = runtime.compile(plan)
     feeds = random_inputs(plan.network, SEED)
     frames: list[tuple[float, float]] = []
-    for _ in rounds(repeats, SECONDS):
+    for _ in count_rounds(repeats, SECONDS):
         day, processor = time.perf_counter(), time.thread_time()
         program(feeds)
         frames.append((time.thread_time() - processor, time.perf_counter() - day))

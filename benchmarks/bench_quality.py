@@ -23,7 +23,7 @@ from PIL import Image, ImageDraw, ImageFont
 import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
-from csdfgen.precision.noise import decibels, measured_noise
+from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.thresholds import METHODS
 from csdfgen.reading.zoo import build
 from tests.quantized_models import prepared, quantized, session
@@ -205,7 +205,7 @@ def rows(task: Task, wishes: Sequence[str]) -> Iterator[str]:
         size = made.plan.figures["arena"]
         kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
         yield (
-            f"| {task.name} | {name} | {scored} | {decibels(measured_noise(clean, found)):.1f} | {said} | "
+            f"| {task.name} | {name} | {scored} | {decibels(relative_noise(clean, found)):.1f} | {said} | "
             f"{size / 1024:,.0f} | {size / arena:.2f} | {kinds} |"
         )
 
@@ -246,7 +246,7 @@ def method_noises(
     clean = [outputs(model, inputs) for inputs in shown]
 
     def noises(made: onnx.ModelProto) -> tuple[float, float]:
-        a, b = (measured_noise(c, outputs(made, x)) for c, x in zip(clean, shown, strict=True))
+        a, b = (relative_noise(c, outputs(made, x)) for c, x in zip(clean, shown, strict=True))
         return decibels(a), decibels(b)
 
     for method in methods:

@@ -19,10 +19,10 @@ import numpy as np
 
 import runtime
 from benchmarks.pages import ROOT, write_between
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.planner import plan_of
-from csdfgen.planning.recompute import EFFORT, MeasuredTiles, searched
+from csdfgen.planning.planner import plan_fixed_heights
+from csdfgen.planning.recompute import EFFORT, MeasuredTiles, search_regions
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
 from runtime.verify import check_outputs
@@ -85,11 +85,11 @@ def points(
     joined = fuse(network)
     best: MeasuredTiles | None = None
     for factor, published in factors:
-        tiles, *_ = searched(joined, factor, effort)
+        tiles, *_ = search_regions(joined, factor, effort)
         if best is None or tiles.peak_live < best.peak_live:
             best = tiles
         options = PlanOptions(rows="1", tiles=best.tiles, recompute=factor)
-        made, equal = plan_of(network, options, kernels_for(options)), None
+        made, equal = plan_fixed_heights(network, options, choose_backend(options)), None
         if run:
             rng = np.random.default_rng(0)
             x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}

@@ -39,7 +39,7 @@ from csdfgen.devices.measure import (
     HEIGHTS,
     Measurements,
     Sampler,
-    measured_profile,
+    make_profile,
     sample_network,
 )
 from csdfgen.devices.model import estimate
@@ -134,7 +134,7 @@ def measured(
 
 def profile_of(found: Measurements) -> DeviceProfile:
     """This machine, by the layers of one network."""
-    return measured_profile([found], "host", "this machine", *facts.machine(), {})
+    return make_profile([found], "host", "this machine", *facts.machine(), {})
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from csdfgen.backends.native.library import load
 from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
-from csdfgen.devices.measure import measured_profile, sample_network
+from csdfgen.devices.measure import make_profile, sample_network
 from csdfgen.files import write_bytes
-from csdfgen.goals.throughput import Mapped, of_mapping
+from csdfgen.goals.throughput import Mapped, predict_mapping
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.zoo import build
@@ -129,10 +129,10 @@ def _planned(name: str, network: Network, threads: int, images: int) -> tuple[Pl
     found = [sample_network(csdfgen.load(f"zoo:{name}"), HEIGHTS, ROUNDS, backend="native")]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "here.toml")
-        write_profile(path, measured_profile(found, "here", "this machine", *facts.machine(), {}))
+        write_profile(path, make_profile(found, "here", "this machine", *facts.machine(), {}))
         one = csdfgen.plan(network, device=path)
         plan = csdfgen.plan(network, goal="throughput", threads=threads, frames=images, device=path)
-        return one, plan, of_mapping(plan, [device(path)])
+        return one, plan, predict_mapping(plan, [device(path)])
 
 
 def _rival(name: str, x: np.ndarray, threads: int) -> Callable[[], object]:

@@ -20,7 +20,7 @@ from csdfgen.charts.svg import (
     WIDTH,
     Drawing,
     cut,
-    wide,
+    text_width,
 )
 
 __all__ = ["Bar", "Group", "picture"]
@@ -69,10 +69,10 @@ def picture(groups: Sequence[Group]) -> bytes:
     drawing = Drawing()
     names = [cut(group.name, LONGEST_NAME) for group in groups]
     first = groups[0].bars[0].name
-    left = 20 + max(wide(name, ROW_LABEL) for name in names)
+    left = 20 + max(text_width(name, ROW_LABEL) for name in names)
     gains = [_gain(group) for group in groups]
-    right = WIDTH - 24 - max(wide(gain, ROW_LABEL) for gain in gains)
-    label = max(wide(_label(bar), ROW_LABEL) for group in groups for bar in group.bars)
+    right = WIDTH - 24 - max(text_width(gain, ROW_LABEL) for gain in gains)
+    label = max(text_width(_label(bar), ROW_LABEL) for group in groups for bar in group.bars)
     longest = max(bar.size / group.bars[0].size for group in groups for bar in group.bars)
     scale = (right - left - label - 8) / longest
     title = f"Memory of a frame, compared with {first}'s"
@@ -92,7 +92,7 @@ def picture(groups: Sequence[Group]) -> bytes:
             stop = left + scale * bar.size / group.bars[0].size
             drawing.box(left, base, max(stop - left, 0.6), THICK - 1, color)
             # the line of 1 shall not cross the bytes
-            drawing.box(stop + 3, base, wide(_label(bar), THICK) + 4, THICK - 1, "white")
+            drawing.box(stop + 3, base, text_width(_label(bar), THICK) + 4, THICK - 1, "white")
             drawing.text(stop + 5, base + THICK - 1.5, _label(bar), THICK)
         drawing.text(right + 8, y + height - 1, gain, ROW_LABEL, bold=True)
     return _both_schemes(drawing.to_bytes(title))
@@ -121,7 +121,7 @@ def _legend(drawing: Drawing, names: Sequence[str]) -> None:
     for name, color in zip(names, COLORS, strict=False):
         drawing.box(x, TOP - 9, 10, 10, color)
         drawing.text(x + 15, TOP, name, 11)
-        x += 33 + wide(name, 11)
+        x += 33 + text_width(name, 11)
 
 
 def _both_schemes(drawn: bytes) -> bytes:

@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
-from csdfgen.charts.svg import DARK, INK, MARK, Drawing, number, ticks, wide
+from csdfgen.charts.svg import DARK, INK, MARK, Drawing, number, text_width, ticks
 from csdfgen.files import write_bytes
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
@@ -282,7 +282,7 @@ def _legend(drawing: Sketch, y: float) -> None:
     for name, draw in entries:
         draw(drawing, x, y, 22, 10)
         drawing.text(x + 28, y + 9.5, name, _SMALL)
-        x += 28 + wide(name, _SMALL) + 20
+        x += 28 + text_width(name, _SMALL) + 20
 
 
 def _alive(drawing: Sketch, x: float, y: float, width: float, height: float) -> None:

@@ -26,9 +26,9 @@ import onnx
 
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.paper.formats.digits import pictures
-from csdfgen.paper.formulas.experts import chosen, gate, load_loss
+from csdfgen.paper.formulas.experts import choose_experts, gate, load_loss
 from zoo_models._builder import Builder, Shape, Value
-from zoo_models.experts import CHOSEN, EXPERTS, of_all, of_chosen
+from zoo_models.experts import CHOSEN, EXPERTS, sum_all, sum_chosen
 
 __all__ = ["Mixture", "loads", "model_of", "percent", "table", "trained"]
 
@@ -66,7 +66,7 @@ class Mixture:
 
     def shares(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The best experts of every picture, (n, count), and the shares of all, (n, experts)."""
-        best, weights = chosen(gate(x @ self.gate.T), count)
+        best, weights = choose_experts(gate(x @ self.gate.T), count)
         given = np.zeros((len(x), EXPERTS))
         np.put_along_axis(given, best, weights, axis=1)
         return best, given
@@ -139,7 +139,7 @@ def _slopes(
     count = len(x)
     one, ten = (noisy * rng.normal(0, scale, (count, EXPERTS)) for scale in (1, 10))
     p = gate(x @ at.gate.T + (x @ at.noise.T) * one + at.spread * ten)
-    best, weights = chosen(p, CHOSEN)
+    best, weights = choose_experts(p, CHOSEN)
     kept = np.zeros_like(p)
     np.put_along_axis(kept, best, weights, axis=1)
     hidden = at.hidden(x)
@@ -201,8 +201,8 @@ def model_of(mixture: Mixture, *, dense: bool, chosen: int = CHOSEN) -> onnx.Mod
         return b.gemm(b.relu(b.gemm(x, _HIDDEN)), _CLASSES)
 
     if dense:
-        return b.model(of_all(b, shares, expert))
-    return b.model(of_chosen(b, shares, expert, (1, _CLASSES)))
+        return b.model(sum_all(b, shares, expert))
+    return b.model(sum_chosen(b, shares, expert, (1, _CLASSES)))
 
 
 # The table --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 import csdfgen
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from tests.networks import light
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "tx2"
@@ -232,8 +232,8 @@ def _is_dense(layer: Layer) -> bool:
 
 def _work(layer: Layer) -> Work:
     """Operations as the published model counts them (`csdfgen.paper.counting`)."""
-    if operator_of(layer).multiplies:
-        operations = operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+    if get_operator(layer).multiplies:
+        operations = get_operator(layer).cost(layer, Rows(0, layer.output.rows))
         kind = (
             "x".join(map(str, layer.attributes["kernel_shape"]))
             if layer.op_type == "Conv" and not _is_dense(layer)

@@ -85,16 +85,16 @@ def convert(
     with one token to every actor, so that no actor overlaps with itself.
     Raises InputError for an unknown option, ModelError for a model that is not supported.
     """
-    from csdfgen.phases.graphs import graph_of
+    from csdfgen.phases.graphs import build_graph
     from csdfgen.phases.heights import parse_rows
-    from csdfgen.planning.prepared import converted
+    from csdfgen.planning.prepared import convert_network
     from sdf3_bridge.variants import WriteOptions, variant
 
     net = _network(network)
     try:
         options = PlanOptions(str(parse_rows(rows)), fuse, image)
-        conversion = converted(net, options)
-        graph = graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
+        conversion = convert_network(net, options)
+        graph = build_graph(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(_name(net)) from None
     return variant(graph, WriteOptions(serial="add" if serial else "keep"))[0]
@@ -232,11 +232,11 @@ def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
 
     network: the network of one image. Raises as `read_plan`.
     """
-    from csdfgen.backends.registry import kernels_for
+    from csdfgen.backends.registry import choose_backend
     from csdfgen.planning.plan_table import read_table
 
     file = read_table(path)
-    return file.table(_network(network, file.inputs, file.fixed), kernels_for(file.planned_with))
+    return file.table(_network(network, file.inputs, file.fixed), choose_backend(file.planned_with))
 
 
 def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
@@ -249,7 +249,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     CapacityExceededError for a plan that cannot be executed; InputError for a file that cannot be
     read.
     """
-    from csdfgen.backends.registry import kernels_for
+    from csdfgen.backends.registry import choose_backend
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)
@@ -261,7 +261,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
             f"batch {net.batch}; load it with the shapes of the plan",
             where=saved.where,
         )
-    return saved.plan(net, kernels_for(saved.planned_with))
+    return saved.plan(net, choose_backend(saved.planned_with))
 
 
 def report(
@@ -301,13 +301,13 @@ def report(
     from csdfgen.goals.choice import plan as planned
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
-    from csdfgen.reading.zoo import span_of
+    from csdfgen.reading.zoo import input_span
     from runtime.images import SYMMETRIC, random_inputs
     from runtime.report import measure_and_compare
 
     def given(network: Network) -> Mapping[str, np.ndarray]:
         if inputs is None:
-            return random_inputs(network, seed, span_of(network.source) or SYMMETRIC)
+            return random_inputs(network, seed, input_span(network.source) or SYMMETRIC)
         return inputs if isinstance(inputs, Mapping) else _only(network, inputs)
 
     options = {"rows": rows, "fuse": fuse, "image": image}
@@ -346,7 +346,7 @@ def _planned_in(
     network = _network(model)
     if precision == "float32":
         return plan(network)
-    from csdfgen.precision.run_as import chosen_precision, stored_as
+    from csdfgen.precision.run_as import choose_precision, convert_precision
     from csdfgen.reading.loader import load
 
     if isinstance(model, Network):
@@ -355,9 +355,9 @@ def _planned_in(
         )
 
     def plan_in(used: str) -> Plan:
-        return plan(stored_as(used, network, model, load))
+        return plan(convert_precision(used, network, model, load))
 
-    return chosen_precision(precision, plan_in, lambda: feeds(network), threads)[0]
+    return choose_precision(precision, plan_in, lambda: feeds(network), threads)[0]
 
 
 # Arguments --------------------------------------------------------------------------------------
@@ -444,13 +444,13 @@ def serve(
     packages of csdfgen[serve]; CsdfgenError for a model that cannot be loaded or planned.
     """
     from csdfgen import __version__
-    from csdfgen.serving.policies import policy_of
-    from csdfgen.serving.repository import Repository, named
+    from csdfgen.serving.policies import parse_policy
+    from csdfgen.serving.repository import Repository, name_models
     from csdfgen.serving.served import serve_models
 
-    policy_of(policy)
+    parse_policy(policy)
     listed = [models] if isinstance(models, str | os.PathLike) else models
-    sources, folder = named([os.fspath(one) for one in listed], [*names])
+    sources, folder = name_models([os.fspath(one) for one in listed], [*names])
     plans = {"max_batch": max_batch, "workers": workers, "backend": backend}
     repository = Repository(sources, folder, memory, plans, {"policy": policy, "threads": threads})
     limits, ready = {"deadline": deadline}, on_ready or (lambda port: None)

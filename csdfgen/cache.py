@@ -22,14 +22,24 @@ from pathlib import Path
 
 from csdfgen.errors import InputError, ToolError
 from csdfgen.files import cache_folder
-from csdfgen.model.units import size_of
+from csdfgen.model.units import parse_size
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Entry", "cached", "folder_of", "limit", "locked", "places", "prune", "remove", "use"]
+__all__ = [
+    "Entry",
+    "get_folder",
+    "limit",
+    "list_entries",
+    "lock_folder",
+    "places",
+    "prune",
+    "remove",
+    "use",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +61,7 @@ class Entry:
     used: float
 
 
-def folder_of(kind: str) -> Path:
+def get_folder(kind: str) -> Path:
     """The folder of a kind of files, made for the user alone; another one where the user's own cannot be made, or cannot be
     trusted, which is said. Raises ToolError.
     """
@@ -163,7 +173,7 @@ def release(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Other processes wait here while one builds, so that none builds the same again. Not on all file systems."""
     if fcntl is None:
         yield
@@ -184,14 +194,14 @@ def limit() -> int:
     """Bytes that the cache may take. Raises InputError for a value of CSDFGEN_CACHE_LIMIT that is no size."""
     asked = os.environ.get("CSDFGEN_CACHE_LIMIT") or _LIMIT
     try:
-        return size_of(asked)
+        return parse_size(asked)
     except InputError:
         raise InputError(
             f"CSDFGEN_CACHE_LIMIT is {asked!r}; a size such as {_LIMIT} is needed"
         ) from None
 
 
-def cached() -> list[Entry]:
+def list_entries() -> list[Entry]:
     """Everything in the cache, the least recently used first."""
     found = []
     for place in places():
@@ -206,7 +216,7 @@ def cached() -> list[Entry]:
 
 def prune() -> None:
     """Remove what was not used for longest, until the rest is within the limit. Raises InputError as `limit`."""
-    left = cached()
+    left = list_entries()
     total, most = sum(one.nbytes for one in left), limit()
     for one in left:
         if total <= most:

@@ -23,11 +23,11 @@ __all__ = [
     "ScheduleError",
     "ToolError",
     "UnsupportedOperatorError",
-    "about",
     "first_line",
+    "name_options_as_arguments",
+    "name_options_as_flags",
     "option",
-    "options_as_arguments",
-    "options_as_flags",
+    "prefix_errors",
     "shape_option",
 ]
 
@@ -98,17 +98,17 @@ class ToolError(CsdfgenError):
 
 
 @contextmanager
-def about(where: str, *, if_silent: bool = False) -> Iterator[None]:
+def prefix_errors(where: str, *, if_silent: bool = False) -> Iterator[None]:
     """While the block runs, errors say what they are about: `where` goes in front, unless it is there.
 
     if_silent: nothing is added either where an error names another place, such as the file that could not be written.
 
-    >>> with about("a.onnx"):
+    >>> with prefix_errors("a.onnx"):
     ...     raise InputError("has no inputs", where="graph")
     Traceback (most recent call last):
         ...
     csdfgen.errors.InputError: a.onnx: graph: has no inputs
-    >>> with about("a.onnx", if_silent=True):
+    >>> with prefix_errors("a.onnx", if_silent=True):
     ...     raise InputError("is a directory", where="out")
     Traceback (most recent call last):
         ...
@@ -129,7 +129,7 @@ _FLAGS = {"shapes": "shape"}
 
 
 @contextmanager
-def options_as_flags() -> Iterator[None]:
+def name_options_as_flags() -> Iterator[None]:
     """While the block runs, messages speak of options as they are typed: the command line's
     setting.
     """
@@ -138,7 +138,7 @@ def options_as_flags() -> Iterator[None]:
 
 
 @contextmanager
-def options_as_arguments() -> Iterator[None]:
+def name_options_as_arguments() -> Iterator[None]:
     """While the block runs, messages speak of options by their names, also within a command: for what is
     asked in a file.
     """
@@ -160,7 +160,7 @@ def option(name: str, *value: object) -> str:
 
     >>> option("rows", "4x"), option("rows", 0), option("fuse")
     ("rows='4x'", 'rows=0', 'fuse')
-    >>> with options_as_flags():
+    >>> with name_options_as_flags():
     ...     option("rows", "4x"), option("shapes"), option("arena_factor", 2)
     ('--rows 4x', '--shape', '--arena-factor 2')
     """
@@ -182,7 +182,7 @@ def shape_option(shapes: Mapping[str, Sequence[int | str]]) -> str:
     "shapes={'x': (1, 3, 8, 8)}"
     >>> shape_option({"x": (1, 3, "N", "N"), "y": (1, 4)})
     "shapes={'x': '1x3xNxN', 'y': (1, 4)}"
-    >>> with options_as_flags():
+    >>> with name_options_as_flags():
     ...     shape_option({"x": (1, 3, 8, 8), "y": (1, "N")})
     '--shape x=1x3x8x8 --shape y=1xN'
     """

@@ -35,18 +35,18 @@ __all__ = [
     "MappedFile",
     "cache_folder",
     "file_digest",
-    "file_of",
+    "find_mapped_file",
     "load_json",
-    "mapped",
+    "map_file",
     "packaged_file",
     "parse_json",
-    "parts_of",
-    "quoted",
+    "quote",
     "read_bytes",
+    "read_state",
     "record",
-    "recording",
-    "replacing",
-    "state_of",
+    "record_files",
+    "replace_file",
+    "split_model",
     "write_bytes",
     "write_json",
 ]
@@ -73,10 +73,10 @@ _QUOTE_LENGTH = 60
 _MAX_BITS = 256
 
 
-def parts_of(model: str) -> list[str]:
+def split_model(model: str) -> list[str]:
     """The names of the files that a model is typed as: two of NET.prototxt,WEIGHTS.caffemodel.
 
-    >>> parts_of("a,b/net.prototxt,w.caffemodel"), parts_of("a,b.onnx")
+    >>> split_model("a,b/net.prototxt,w.caffemodel"), split_model("a,b.onnx")
     (['a,b/net.prototxt', 'w.caffemodel'], ['a,b.onnx'])
     """
     at = model.lower().rfind(f"{CAFFE},") + len(CAFFE)
@@ -85,10 +85,10 @@ def parts_of(model: str) -> list[str]:
     return [model[:at], model[at + 1 :]]
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """A value from a file as an error may show it: on one line, cut where it is long.
 
-    >>> quoted("a" * 100)[-4:], quoted(1 << 9999)
+    >>> quote("a" * 100)[-4:], quote(1 << 9999)
     ('a...', 'an integer of 10000 bits')
     """
     if (
@@ -170,7 +170,7 @@ def file_digest(path: Path) -> str:
     return found.hexdigest()
 
 
-def file_of(array: Any) -> MappedFile | None:
+def find_mapped_file(array: Any) -> MappedFile | None:
     """The mapped file whose bytes are those of an array of numpy."""
     owner = array
     while (base := getattr(owner, "base", None)) is not None:
@@ -183,7 +183,7 @@ _MAPPED: WeakValueDictionary[str, MappedFile] = WeakValueDictionary()
 """Files that are mapped now, by identity."""
 
 
-def mapped(path: str | os.PathLike[str]) -> MappedFile:
+def map_file(path: str | os.PathLike[str]) -> MappedFile:
     """A file that is not empty, mapped once in this process. Raises OSError."""
     with Path(path).open("rb") as file:
         identity = _identity(os.fstat(file.fileno()))
@@ -202,7 +202,7 @@ _TICKS = (50_000_000, 2_000_000_000)
 
 
 @contextmanager
-def recording() -> Iterator[dict[str, str]]:
+def record_files() -> Iterator[dict[str, str]]:
     """While the block runs, the files of models that are read, with their states before."""
     found: dict[str, str] = {}
     token = _READ.set(found)
@@ -216,10 +216,10 @@ def record(path: Path) -> None:
     """A file of a model is about to be read. Raises OSError."""
     known = _READ.get()
     if known is not None:
-        known.setdefault(str(path.absolute()), state_of(path))
+        known.setdefault(str(path.absolute()), read_state(path))
 
 
-def state_of(path: str | os.PathLike[str]) -> str:
+def read_state(path: str | os.PathLike[str]) -> str:
     """What changes whenever a file is written or replaced: the system alone sets the time of its last change. "" for a file
     that was changed so lately that a further change could have the same time. Raises OSError.
     """
@@ -282,7 +282,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes, *, private: bool = Fa
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of the path when it is complete, or is gone.
 
     Raises InputError.
@@ -343,7 +343,7 @@ class Fields:
 
     def __init__(self, value: object, where: str, error: type[CsdfgenError] = InputError) -> None:
         if not isinstance(value, Mapping):
-            raise error(f"is {quoted(value)}; an object is needed", where=where)
+            raise error(f"is {quote(value)}; an object is needed", where=where)
         self.value: Mapping[str, Any] = value
         self.where = where
         self._error = error
@@ -364,7 +364,7 @@ class Fields:
     def text(self, key: str, default: str | None = None) -> str:
         value = self.required(key, "a string") if default is None else self.value.get(key, default)
         if not isinstance(value, str):
-            raise self.fault(f"'{key}' is {quoted(value)}; a string is needed")
+            raise self.fault(f"'{key}' is {quote(value)}; a string is needed")
         return value
 
     def integer(
@@ -374,13 +374,13 @@ class Fields:
         wanted = f"a whole number from {low} to {high}"
         value = self.required(key, wanted) if default is None else self.value.get(key, default)
         if type(value) is not int or not low <= value <= high:
-            raise self.fault(f"'{key}' is {quoted(value)}; {wanted} is needed")
+            raise self.fault(f"'{key}' is {quote(value)}; {wanted} is needed")
         return value
 
     def flag(self, key: str) -> bool:
         value = self.required(key, "true or false")
         if not isinstance(value, bool):
-            raise self.fault(f"'{key}' is {quoted(value)}; true or false is needed")
+            raise self.fault(f"'{key}' is {quote(value)}; true or false is needed")
         return value
 
     def child(self, key: str) -> Fields:
@@ -391,7 +391,7 @@ class Fields:
         """The objects of a list, each knowing its place."""
         value = self.required(key, "a list")
         if not isinstance(value, list):
-            raise self.fault(f"'{key}' is {quoted(value)}; a list is needed")
+            raise self.fault(f"'{key}' is {quote(value)}; a list is needed")
         for i, item in enumerate(value):
             yield Fields(item, f"{self.where}: {key}[{i}]", self._error)
 
@@ -402,7 +402,7 @@ class Fields:
         found = self.text("format")
         if found != form:
             reader = f", for {TAKEN_BY[found]}" if found in TAKEN_BY else ""
-            raise self.fault(f"'format' is {quoted(found)}{reader}; '{form}' is needed")
+            raise self.fault(f"'format' is {quote(found)}{reader}; '{form}' is needed")
         number = self.integer("version", low=1)
         if number > version:
             raise self.fault(
@@ -419,7 +419,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"key {quoted(twice)} occurs twice in one object")
+        raise ValueError(f"key {quote(twice)} occurs twice in one object")
     return found
 
 

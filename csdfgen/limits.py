@@ -23,8 +23,8 @@ __all__ = [
     "WIDTH",
     "Budget",
     "Kind",
-    "available_bytes",
-    "memory_bytes",
+    "read_available_bytes",
+    "read_memory_bytes",
 ]
 
 
@@ -95,7 +95,7 @@ class Budget:
         needed, free = total * kind.each, 0
         if total > kind.most + more:
             limit = f"at most {kind.most + more:,} are supported"
-        elif needed <= _LITTLE or needed <= (free := available_bytes()):
+        elif needed <= _LITTLE or needed <= (free := read_available_bytes()):
             self._taken[kind] = total
             return
         else:
@@ -108,17 +108,19 @@ _LITTLE = 1 << 26
 """Bytes that every machine has: the system is not asked."""
 
 
-def available_bytes(root: Path = Path("/")) -> int:
+def read_available_bytes(root: Path = Path("/")) -> int:
     """Bytes of memory that this process may still take: what the system has available, or less where a cgroup says so."""
     whole = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if hasattr(os, "sysconf")
         else 1 << 34
     )
-    return max(0, min(memory_bytes(root, "MemAvailable") or whole, *_left_in_groups(root), whole))
+    return max(
+        0, min(read_memory_bytes(root, "MemAvailable") or whole, *_left_in_groups(root), whole)
+    )
 
 
-def memory_bytes(root: Path = Path("/"), name: str = "MemTotal") -> int:
+def read_memory_bytes(root: Path = Path("/"), name: str = "MemTotal") -> int:
     """A figure of /proc/meminfo in bytes; 0 if the system does not report it."""
     words = _words(root / "proc/meminfo")
     number = words.get(f"{name}:", "")

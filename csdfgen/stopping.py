@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["GRACE", "end_if_stopped", "heeding", "interruptible", "keep", "stopped"]
+__all__ = ["GRACE", "heed_interrupts", "interrupt_waits", "is_stopped", "keep", "raise_if_stopped"]
 
 GRACE = 0.7
 """Seconds of processor time in which a search has to end by itself, so that other load of the machine loses no plan."""
@@ -38,27 +38,27 @@ class _Request(threading.local):
 _request = _Request()
 
 
-def stopped() -> bool:
+def is_stopped() -> bool:
     """Whether the search that runs in this thread is to end."""
     return _request.stopped
 
 
-def end_if_stopped() -> None:
+def raise_if_stopped() -> None:
     """Raises KeyboardInterrupt if the search that runs in this thread is to end, where one plan more would be made."""
-    if stopped():
+    if is_stopped():
         raise KeyboardInterrupt
 
 
 def keep() -> None:
-    """From here on, to the end of the block of `heeding`, the result of a search that has been stopped is not lost."""
+    """From here on, to the end of the block of `heed_interrupts`, the result of a search that has been stopped is not lost."""
     _request.kept = True
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interrupt_waits() -> Iterator[None]:
     """A block that waits for other processes, which Ctrl-C ends at once. Raises KeyboardInterrupt."""
     if not _request.kept:
-        end_if_stopped()
+        raise_if_stopped()
     before, _request.waits = _request.waits, True
     try:
         yield
@@ -67,7 +67,7 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def heeding() -> Iterator[None]:
+def heed_interrupts() -> Iterator[None]:
     """A block in which the first Ctrl-C ends searches, and further ones do no harm. In threads, within such a block, and
     where the program handles Ctrl-C itself, nothing changes. Raises KeyboardInterrupt `GRACE` seconds after Ctrl-C.
     """
@@ -96,7 +96,7 @@ def heeding() -> Iterator[None]:
     try:
         yield
     except Exception:
-        if stopped():  # what fails now fails for this
+        if is_stopped():  # what fails now fails for this
             raise KeyboardInterrupt from None
         raise
     finally:

@@ -56,7 +56,7 @@ def compile(  # shadows the builtin, which is not used here
     Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not valid, InputError
     for an unknown backend or device, ToolError if a backend cannot be had on this machine.
     """
-    from csdfgen.backends.registry import computed_by, kernels_for
+    from csdfgen.backends.registry import choose_backend, replace_backend
     from csdfgen.errors import PlanError, option
     from csdfgen.planning.plan import Plan
     from runtime.session import Executable
@@ -65,7 +65,7 @@ def compile(  # shadows the builtin, which is not used here
     made_for = plan.options.backend
     if weights and weights != plan.options.weights:
         plan = replace(plan, options=replace(plan.options, weights=weights))
-    kernels = kernels_for(computed_by(plan.options, backend, cl_device))
+    kernels = choose_backend(replace_backend(plan.options, backend, cl_device))
     try:
         return Executable(plan, taps, threads, kernels, watchers)
     except PlanError as error:
@@ -83,13 +83,13 @@ def compile_table(
 
     threads, backend, cl_device: as in `compile`; all plans of the table use one backend. Raises as `compile`.
     """
-    from csdfgen.backends.registry import computed_by, kernels_for
+    from csdfgen.backends.registry import choose_backend, replace_backend
     from csdfgen.planning.plan_table import PlanTable
     from runtime.choosing import TableProgram
 
     _check(table, PlanTable, "csdfgen.plan_table")
     options = table.entries[0].plan.options
-    kernels = kernels_for(computed_by(options, backend, cl_device))
+    kernels = choose_backend(replace_backend(options, backend, cl_device))
     return TableProgram(table, threads, kernels)
 
 
@@ -147,10 +147,10 @@ def _with_way_out(error: InputError, described: Callable[[Path], Fields], path: 
 
 def _compile_again(told: Fields, path: Path, model: str | PathLike[str]) -> None:
     """Write the program of a model as it was told of another. Raises as `open`."""
-    from csdfgen.backends.registry import kernels_for
+    from csdfgen.backends.registry import choose_backend
     from csdfgen.dataflow.origin import read_shapes, read_values
     from csdfgen.model.options import PlanOptions
-    from csdfgen.planning.planner import plan_of
+    from csdfgen.planning.planner import plan_fixed_heights
     from csdfgen.reading.loader import load
 
     network = load(model, shapes=read_shapes(told.child("shapes")), fix=read_values(told))
@@ -158,7 +158,7 @@ def _compile_again(told: Fields, path: Path, model: str | PathLike[str]) -> None
         raise told.fault(f"is of network '{told.text('network')}', the model has '{network.name}'")
     options = PlanOptions.from_fields(told.child("options"))
     compile(
-        plan_of(network, options, kernels_for(options)),
+        plan_fixed_heights(network, options, choose_backend(options)),
         threads=told.integer("threads", low=1, default=1),
     ).save(path)
 

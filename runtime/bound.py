@@ -21,8 +21,8 @@ from csdfgen.model.formats import Format
 from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import without_collections
-from csdfgen.planning.waits import cores_of, lists_of
+from csdfgen.planning.planner import pause_collection
+from csdfgen.planning.waits import count_cores, split_by_processor
 from csdfgen.program.steps import Awaiting, Backend, Driven, SelfTimed, Storage, View
 
 Progress = Callable[[int, int], None]
@@ -53,16 +53,16 @@ _BLOCK = 1 << 20
 """Bytes of the arena that are filled or compared at a time, a multiple of the pattern's."""
 
 
-def guarded(pools: Mapping[str, int]) -> dict[str, int]:
+def add_guards(pools: Mapping[str, int]) -> dict[str, int]:
     """Bytes of pools, with the guard bytes after each."""
     return {name: size + GUARD_BYTES for name, size in pools.items()}
 
 
-def shared(times: Sequence[int], frame: int) -> list[int]:
+def share_launch_times(times: Sequence[int], frame: int) -> list[int]:
     """Clock at the start and after every firing, of firings that share launches. times: where each has its own; each firing loses
     the same, or all it takes, so that together they take as long as the frame.
 
-    >>> shared([100, 105, 106, 116], 11)
+    >>> share_launch_times([100, 105, 106, 116], 11)
     [100, 103, 103, 111]
     """
     own = np.diff(np.array(times, np.float64))
@@ -91,10 +91,10 @@ class BoundProgram:
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
     ) -> None:
-        with without_collections():
+        with pause_collection():
             self._plan, self._kernels, self.program = plan, kernels, lower(plan, kernels)
             self._constants = kernels.upload(self.program.constants)
-            self._bind(memory or kernels.allocate(guarded(self.program.pools)))
+            self._bind(memory or kernels.allocate(add_guards(self.program.pools)))
         self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
         self.images, self.firings = self.program.images, len(self.program.code)
         self._results = {
@@ -177,7 +177,7 @@ class BoundProgram:
         if not plan.mapping or looks or any(program.guards) or not isinstance(bound, SelfTimed):
             return None
         found = []
-        lists = lists_of(plan.order, plan.mapping)
+        lists = split_by_processor(plan.order, plan.mapping)
         awaited = {one for waits in plan.waits for one in waits}
         for core, firings in enumerate(lists):
             turns = []
@@ -191,7 +191,7 @@ class BoundProgram:
     @property
     def processors(self) -> int:
         """Processors that execute the firings of a run at the same time, each its own."""
-        return 1 if self._on_processors is None else cores_of(self._plan.mapping)
+        return 1 if self._on_processors is None else count_cores(self._plan.mapping)
 
     @property
     def branches(self) -> dict[str, tuple[int, int]]:
@@ -210,8 +210,8 @@ class BoundProgram:
 
     def time(self, clock: Callable[[], int], alone: bool = False) -> list[int]:
         """Execute the program once; returns the clock at the start and after every firing. If there is a device with a clock
-        of its own, it executes a frame as any other, whose firings share launches, and one in which they do not; see `shared`.
-        alone: the times are those of the latter.
+        of its own, it executes a frame as any other, whose firings share launches, and one in which they do not (see
+        `share_launch_times`). alone: the times are those of the latter.
         """
         per_firing = self.prepared(1)
         self._looks.left_out.clear()
@@ -227,7 +227,7 @@ class BoundProgram:
                 marks.append(self._bound.mark() or mark)
             self._bound.wait()
             read = [one() for one in marks]
-            return read if alone else shared(read, marks[0]() - mark())
+            return read if alone else share_launch_times(read, marks[0]() - mark())
         times = [clock()]
         for runs in per_firing:
             for run in runs:
@@ -340,7 +340,7 @@ class BoundProgram:
     def elsewhere(self) -> BoundProgram:
         """The same program bound to newly allocated memory, with the same taps and watchers."""
         found = copy(self)
-        found._bind(self._kernels.allocate(guarded(self.program.pools)))
+        found._bind(self._kernels.allocate(add_guards(self.program.pools)))
         found._looks.taken = self._looks.taken  # those of all frames are counted
         found._looks.forced = self._looks.forced
         return found

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError
-from csdfgen.model.describe import mebibytes, one_line
-from csdfgen.model.units import size_of
+from csdfgen.model.describe import format_repr, mebibytes
+from csdfgen.model.units import parse_size
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.program.steps import Backend
-from runtime.bound import guarded
+from runtime.bound import add_guards
 from runtime.session import Executable, Turn
 
 
@@ -32,8 +32,8 @@ class TableProgram:
     def __init__(self, table: PlanTable, threads: int = 1, kernels: Backend | None = None) -> None:
         self.table = table
         self._turn = Turn()
-        kernels = kernels or kernels_for(table.entries[0].plan.options)
-        self._memory = kernels.allocate(guarded({ARENA: table.most_bytes}), shrinks=True)
+        kernels = kernels or choose_backend(table.entries[0].plan.options)
+        self._memory = kernels.allocate(add_guards({ARENA: table.most_bytes}), shrinks=True)
         self._held = 0
         kernels = kernels.shared(threads)
         self._programs = tuple(
@@ -43,7 +43,9 @@ class TableProgram:
 
     def __repr__(self) -> str:
         name = self.table.entries[0].plan.network.name
-        return one_line("TableProgram", name, **self.table.facts, held=mebibytes(self.held_bytes))
+        return format_repr(
+            "TableProgram", name, **self.table.facts, held=mebibytes(self.held_bytes)
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -59,7 +61,7 @@ class TableProgram:
         "512KiB"; unlimited by default. Raises InputError for arrays that do not fit or an invalid size, PlanError if no
         plan is small enough.
         """
-        limit = None if memory is None else size_of(memory)
+        limit = None if memory is None else parse_size(memory)
         first = self._programs[0].plan.network
         feeds = x if isinstance(x, Mapping) else {first.inputs[0].name: x}
         feeds = {name: np.asarray(array) for name, array in feeds.items()}
@@ -72,7 +74,7 @@ class TableProgram:
         with self._turn:
             rounds = self.table.rounds(images, limit)
             self._held = max(self.table.entries[at].plan.planned_bytes for at in rounds)
-            self._memory.shrink(ARENA, guarded({ARENA: self._held})[ARENA])
+            self._memory.shrink(ARENA, add_guards({ARENA: self._held})[ARENA])
             outputs: dict[str, np.ndarray] = {}
             start = 0
             for at in rounds:

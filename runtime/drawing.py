@@ -59,10 +59,10 @@ def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[s
     bytes of their whole range; other integers, booleans and numbers of an image among those that the network can take.
     """
     forms = {one.name: (network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs}
-    return drawn(forms, ranges_of(network, span), seed)
+    return draw_values(forms, input_ranges(network, span), seed)
 
 
-def ranges_of(network: Network, span: Span = SYMMETRIC) -> dict[str, dict[str, list[Any]]]:
+def input_ranges(network: Network, span: Span = SYMMETRIC) -> dict[str, dict[str, list[Any]]]:
     """What `random_inputs` draws each input from, as JSON: {"values": ...}, or {"span": [lowest, highest]} of floats and of
     whole numbers.
     """
@@ -82,10 +82,10 @@ def ranges_of(network: Network, span: Span = SYMMETRIC) -> dict[str, dict[str, l
     return {tensor.name: of(tensor) for tensor in network.inputs}
 
 
-def drawn(
+def draw_values(
     forms: Mapping[str, tuple[Shape, np.dtype[Any]]], ranges: Mapping[str, Any], seed: int
 ) -> dict[str, np.ndarray]:
-    """Seeded values for inputs. forms: shape and type by name. ranges: as `ranges_of` gives them, perhaps of a file. Raises
+    """Seeded values for inputs. forms: shape and type by name. ranges: as `input_ranges` gives them, perhaps of a file. Raises
     InputError for ranges that are none.
     """
     rng = np.random.default_rng(seed)

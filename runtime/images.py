@@ -287,9 +287,9 @@ def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.nda
         )
     if np.isnan(values).any():
         raise InputError(f"has values that are no numbers; input '{tensor.name}' takes integers")
-    from csdfgen.ops.stored import quantized
+    from csdfgen.ops.stored import quantize_values
 
-    return quantized(values, form)
+    return quantize_values(values, form)
 
 
 def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> np.ndarray:

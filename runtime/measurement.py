@@ -26,7 +26,7 @@ class Measurement:
     call_peak_bytes: int
 
 
-def measured(
+def measure_memory(
     planned: int,
     fill: Callable[[np.ndarray], None],
     frame: Callable[[Callable[[int], None]], Outputs],

@@ -27,14 +27,14 @@ from onnx import helper, numpy_helper
 from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import ARITHMETIC, BFLOAT16
 from csdfgen.model.network import Network, Shape
-from csdfgen.ops.selection import fill_of
+from csdfgen.ops.selection import fill_value
 from csdfgen.reading.fixed import WEIGHTS_NEED_NOT_BE_INPUTS, hold_constant
-from csdfgen.reading.fronts import ShapeOf, from_other
+from csdfgen.reading.fronts import ShapeOf, convert_foreign
 from csdfgen.reading.input_shapes import declare_shapes
-from csdfgen.reading.onnx_graph import Place, node_at
+from csdfgen.reading.onnx_graph import Place, find_node
 from runtime.images import top_classes
-from runtime.steps import ALLOWED, StepDifference, StepSize, counted
-from runtime.widened import in_float32, wide
+from runtime.steps import ALLOWED, StepDifference, StepSize, count_steps
+from runtime.widened import widen_array, widen_model
 
 _SILENT = 4
 """onnxruntime's log level "fatal"."""
@@ -84,7 +84,7 @@ class Tolerance:
 
     def allowed(self, size: Any, largest: float, noise: float) -> Any:
         """The largest accepted error of values with reference |values| `size`. largest: the largest of these; noise: see
-        `noise_of`.
+        `result_noise`.
         """
         return _SUBNORMAL + self.of_largest * largest + self.relative * size + NOISE * noise
 
@@ -117,12 +117,12 @@ inputs that are moved by rounding errors. These runs share most of their kernels
 """
 
 
-def tolerance_of(dtype: np.dtype) -> Tolerance | None:
+def get_tolerance(dtype: np.dtype) -> Tolerance | None:
     """The tolerance for a dtype, None where values must be equal."""
     return TOLERANCES.get(dtype.name)
 
 
-def compared_as(network: Network) -> Mapping[str, np.dtype]:
+def comparison_types(network: Network) -> Mapping[str, np.dtype]:
     """Tensor name -> the dtype with the tolerance that applies: the tensor's own, or the coarsest of two bytes that it is
     computed from, because csdfgen rounds there and onnxruntime may not.
     """
@@ -181,21 +181,21 @@ class Spread:
         return f"{same}, for other inputs too"
 
 
-def spread_of(reference: np.ndarray, standard: Standard, fixed: bool, bounded: bool) -> Spread:
+def measure_spread(reference: np.ndarray, standard: Standard, fixed: bool, bounded: bool) -> Spread:
     """The spread of an output of onnxruntime's. bounded: it has as many positions as are found, and `FILL` behind them."""
     kind = np.promote_types(reference.dtype, np.float32)
     finite = reference[np.isfinite(reference)].astype(kind) if reference.size else reference
     if not finite.size:
         return Spread(nan, nan, 0.0, 0.0, fixed=fixed or not reference.size)
     low, high = float(finite.min()), float(finite.max())
-    step, tolerance = standard.step, tolerance_of(standard.dtype or reference.dtype)
+    step, tolerance = standard.step, get_tolerance(standard.dtype or reference.dtype)
     extent, allowed = high - low, 0.0
     if step is not None and not step.exact:
         extent, allowed = float(finite.std()), ALLOWED * step.range * step.size
     elif tolerance is not None:
         most = max(-low, high)
         allowed = float(tolerance.allowed(most, most, standard.noise))
-    found = not bounded or low < high or low != fill_of(reference.dtype)
+    found = not bounded or low < high or low != fill_value(reference.dtype)
     return Spread(low, high, extent, allowed, fixed, found)
 
 
@@ -203,7 +203,7 @@ def spread_of(reference: np.ndarray, standard: Standard, fixed: bool, bounded: b
 class Comparison:
     """A tensor compared with onnxruntime's.
 
-    wrong: number of values outside the tolerance. classes_ok: see `same_classes`. max_abs_error: over all values; infinite if
+    wrong: number of values outside the tolerance. classes_ok: see `has_same_classes`. max_abs_error: over all values; infinite if
     only one side is a number. first_wrong_row: along the tensor's row axis. steps: difference of a quantized tensor in steps.
     noise: difference of onnxruntime from itself, without optimisations or with moved inputs; 0 if it was not measured.
     powers: of a float tensor that is computed in a type of two bytes, the sums of squared errors and of squared reference values.
@@ -244,7 +244,7 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Standard:
     """How a tensor is compared: its row axis, its step if it is quantized, the dtype with the tolerance that applies (None:
-    its own, see `compared_as`), and the difference of onnxruntime from itself (`noise_of`).
+    its own, see `comparison_types`), and the difference of onnxruntime from itself (`result_noise`).
     """
 
     axis: int | None = None
@@ -275,7 +275,7 @@ def compare(
         )
     if not ours.size:
         return Comparison(name, 0, 0, 0.0, None)
-    tolerance = tolerance_of(standard.dtype or reference.dtype)
+    tolerance = get_tolerance(standard.dtype or reference.dtype)
     if tolerance is None:
         wrong = ours != reference
         error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
@@ -288,7 +288,7 @@ def compare(
         else wrong.reshape(1)
     )
     first = int(rows.argmax()) if standard.axis is not None and rows.any() else None
-    steps = None if standard.step is None else counted(ours, reference, standard.step)
+    steps = None if standard.step is None else count_steps(ours, reference, standard.step)
     wrongs, most = int(wrong.sum()), float(error.max())
     powers = None
     if standard.dtype is not None and standard.dtype.name in ARITHMETIC:
@@ -298,7 +298,7 @@ def compare(
     return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=noise, powers=powers)
 
 
-def noise_of(one: np.ndarray, other: np.ndarray) -> float:
+def result_noise(one: np.ndarray, other: np.ndarray) -> float:
     """The largest finite difference between two results of onnxruntime; 0 for integers."""
     if one.dtype.kind != "f" or (one.shape, one.dtype) != (other.shape, other.dtype):
         return 0.0
@@ -308,7 +308,7 @@ def noise_of(one: np.ndarray, other: np.ndarray) -> float:
     return float(difference.max(where=np.isfinite(difference), initial=0.0))
 
 
-def largest_of(reference: np.ndarray) -> float:
+def largest_magnitude(reference: np.ndarray) -> float:
     """The largest finite |value|; 0 if there is none."""
     if reference.dtype.kind != "f":
         return 0.0
@@ -330,7 +330,7 @@ def _float_errors(
     with np.errstate(all="ignore"):
         size = np.abs(b)
         finite = np.isfinite(b)
-        largest = largest_of(reference) if largest is None else largest
+        largest = largest_magnitude(reference) if largest is None else largest
         error = np.abs(a - b)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
@@ -338,7 +338,7 @@ def _float_errors(
         return error, ~same & ~(finite & (error <= allowed))
 
 
-def same_classes(
+def has_same_classes(
     ours: np.ndarray, reference: np.ndarray, standard: Standard = _PLAIN
 ) -> bool | None:
     """Whether a classifier's top 1 and top 5 classes equal onnxruntime's for every image; None for other outputs.
@@ -346,7 +346,7 @@ def same_classes(
     Classes with reference values that differ by less than the tolerance may be exchanged.
     """
     found, wanted = top_classes(ours), top_classes(reference)
-    tolerance = tolerance_of(standard.dtype or reference.dtype)
+    tolerance = get_tolerance(standard.dtype or reference.dtype)
     if found is None or wanted is None or tolerance is None:
         return None
     values = reference.reshape(reference.shape[:2]).astype(np.float64)
@@ -379,7 +379,7 @@ class Reference:
     source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors inside the graph that are
     also returned; names that the model does not have are ignored. sparing: neither an arena nor a memory pattern, so that
     every tensor is a separate allocation and is freed after its last use. optimised: whether onnxruntime may rewrite the
-    graph. forced: name of an If of the network -> the branch that it takes, whatever its condition is; see `forceable`.
+    graph. forced: name of an If of the network -> the branch that it takes, whatever its condition is; see `find_forceable`.
     Without extra outputs, one of which csdfgen computes a bounded number of positions is filled up to that number as
     csdfgen does it (`csdfgen.reading.bounded`). Raises ModelError if onnxruntime cannot load the model.
     """
@@ -445,7 +445,9 @@ class Reference:
         # asarray, because ascontiguousarray makes an array of shape (1,) of a scalar
         arrays = {**self._fixed, **feeds}
         given = {
-            name: np.asarray(wide(a), order="C") for name, a in arrays.items() if name in takes
+            name: np.asarray(widen_array(a), order="C")
+            for name, a in arrays.items()
+            if name in takes
         }
         if not self._one_by_one:
             return self._run(given)
@@ -468,11 +470,11 @@ class Reference:
         found.update(
             {name: found[name].astype(BFLOAT16.dtype) for name in self._rounded & {*found}}
         )
-        return found | {name: filled(found[name], shape) for name, shape in self._sizes.items()}
+        return found | {name: fill_array(found[name], shape) for name, shape in self._sizes.items()}
 
     def _refused(self, what: str, error: Exception) -> ModelError:
         return ModelError(
-            f"onnxruntime cannot {what} it, run without {option('check')}: {reason_of(error)}",
+            f"onnxruntime cannot {what} it, run without {option('check')}: {format_reason(error)}",
             where=self.source,
         )
 
@@ -483,15 +485,15 @@ def _opened(data: bytes, options: Any) -> Any:
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
-def filled(array: np.ndarray, shape: Shape) -> np.ndarray:
+def fill_array(array: np.ndarray, shape: Shape) -> np.ndarray:
     """An array with `FILL` behind what is there, up to a shape; the array itself if it does not fit in."""
     missing = [most - size for most, size in zip(shape, array.shape, strict=False)]
     if array.ndim != len(shape) or min(missing, default=0) < 0:
         return array
-    return np.pad(array, [(0, n) for n in missing], constant_values=fill_of(array.dtype))
+    return np.pad(array, [(0, n) for n in missing], constant_values=fill_value(array.dtype))
 
 
-def reason_of(error: Exception) -> str:
+def format_reason(error: Exception) -> str:
     """The message of onnxruntime in one line, without references to its source files."""
     reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
     return reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
@@ -506,7 +508,7 @@ def _quiet() -> None:
         onnxruntime.disable_telemetry_events()
 
 
-def forceable(
+def find_forceable(
     source: str | os.PathLike[str] | onnx.ModelProto, network: Network
 ) -> dict[str, Place]:
     """Name of an If of the network -> the place of its node in the file, which other Ifs may have too (turns of a loop, calls
@@ -516,7 +518,7 @@ def forceable(
         return {}
     model, _ = _read(source, network)
     try:
-        found = {name: node_at(model, network.places[name]) for name in network.conditions}
+        found = {name: find_node(model, network.places[name]) for name in network.conditions}
     except LookupError:
         return {}
     same = all(nodes[int(place[-1])].op_type == "If" for place, nodes in found.values())
@@ -527,7 +529,7 @@ def _force(model: onnx.ModelProto, network: Network, forced: Mapping[str, bool])
     """Make conditions constants."""
     names = {taken: f"csdfgen: {taken}" for taken in set(forced.values())}
     for name, taken in forced.items():
-        place, nodes = node_at(model, network.places[name])
+        place, nodes = find_node(model, network.places[name])
         nodes[int(place[-1])].input[0] = names[taken]
     for taken, name in names.items():  # a body sees what is around it, and a function nothing
         value = numpy_helper.from_array(np.array(taken), name)
@@ -542,7 +544,7 @@ def _read(
     """The model of a network, and the folder of its external data."""
     if isinstance(source, onnx.ModelProto):
         return deepcopy(source), None
-    if (other := from_other(source, _shape_of(network))) is not None:
+    if (other := convert_foreign(source, _shape_of(network))) is not None:
         return other, None
     model = onnx.load(os.fspath(source), load_external_data=False)
     return model, Path(source).resolve().parent
@@ -560,7 +562,7 @@ def _prepared(
     try:
         model, folder = _read(source, network)
         _force(model, network, forced)
-        in_float32(model, folder)
+        widen_model(model, folder)
         names = _adapt(model, network, extra)
         return names, model.SerializeToString(), folder
     except (DecodeError, EncodeError, OSError, ValueError) as error:

@@ -18,16 +18,16 @@ import numpy as np
 import runtime
 from csdfgen.emission.account import Account
 from csdfgen.errors import CsdfgenError, InputError, option
-from csdfgen.model.describe import html_table, mebibytes, one_line
-from csdfgen.ops import operator_of
+from csdfgen.model.describe import format_repr, html_table, mebibytes
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
-from runtime.branches import taken_since
-from runtime.reference import Comparison, compared_as
-from runtime.resident import process_of
-from runtime.steps import saturating
+from runtime.branches import count_taken_since
+from runtime.reference import Comparison, comparison_types
+from runtime.resident import describe_process
+from runtime.steps import find_saturating
 from runtime.verify import (
     ForcedRun,
     LayerComparison,
@@ -37,7 +37,7 @@ from runtime.verify import (
     check_outputs,
     check_rows,
     mismatch,
-    types_of,
+    tolerance_types,
 )
 
 CHECKS = ("outputs", "layers")
@@ -142,7 +142,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        return one_line("Report", self.model, **self._facts())
+        return format_repr("Report", self.model, **self._facts())
 
     def _repr_html_(self) -> str:
         more = {
@@ -204,8 +204,8 @@ def measure(
         weights=weights,
         mapped=program.mapped,
         driven=driven,
-        branches=taken_since(program.branches, taken),
-        process=process_of(libraries, there, plan.planned_bytes, plan.figures["outputs"]),
+        branches=count_taken_since(program.branches, taken),
+        process=describe_process(libraries, there, plan.planned_bytes, plan.figures["outputs"]),
     ), outputs
 
 
@@ -242,18 +242,18 @@ def compare_with_reference(
     progress("comparing branches")
     forced = check_branches(source, plan, feeds, report.branches, report.threads)
     report = replace(report, comparisons=comparisons, layers=layers, forced=forced)
-    saturated = saturating(plan.network)
+    saturated = find_saturating(plan.network)
     if wrong is not None:
-        dtype = types_of(plan).get(wrong.name, np.dtype(report.outputs[wrong.name][1]))
+        dtype = tolerance_types(plan).get(wrong.name, np.dtype(report.outputs[wrong.name][1]))
         return report, mismatch(wrong, dtype, layers, report.model, saturated)
     first = next((entry for entry in layers if not entry.ok), None)
     if first is not None:
-        dtype = compared_as(plan.network)[first.comparison.name]
+        dtype = comparison_types(plan.network)[first.comparison.name]
         return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
     for run in forced:
         if not run.ok:
             one = next(one for one in run.comparisons if not one.ok)
-            dtype = types_of(plan).get(one.name, np.dtype(report.outputs[one.name][1]))
+            dtype = tolerance_types(plan).get(one.name, np.dtype(report.outputs[one.name][1]))
             return report, mismatch(one, dtype, (), f"{report.model}: with {run}", saturated)
     for name, why in report.inconclusive.items():
         text = (
@@ -294,7 +294,7 @@ def measure_and_compare(
     return compare_with_reference(report, source, feeds, outputs, check)[0]
 
 
-def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
+def list_whole_tensors(plan: Plan) -> tuple[KeptWhole, ...]:
     """Tensors of more than one row with a buffer for all rows, largest first."""
     network = plan.network
     found = []
@@ -324,16 +324,16 @@ def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
         (work, read) for work in actors for read in work.reads if read.tensor.name in members
     ]
     for work in writers:
-        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.WHOLE:
+        if work.layer is not None and get_operator(work.layer).mode(work.layer) is Mode.WHOLE:
             yield f"{_named(work)} has no row structure and runs whole"
     waiting = [work for work, read in readers if work.kind == "layer" and read.need[0] >= rows]
     for work in waiting:
-        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.WHOLE:
+        if work.layer is not None and get_operator(work.layer).mode(work.layer) is Mode.WHOLE:
             yield f"{_named(work)} has no row structure and runs whole"
         elif len(work.phases) > 1:
             yield f"{_named(work)} needs every row before its first phase"
     for work in writers:
-        if work.layer is not None and operator_of(work.layer).mode(work.layer) is Mode.ACCUMULATE:
+        if work.layer is not None and get_operator(work.layer).mode(work.layer) is Mode.ACCUMULATE:
             yield f"{_named(work)} adds to all {rows} rows in every phase"
         elif len(work.phases) == 1:
             yield f"{_named(work)} makes its {rows} rows in one phase"
@@ -404,7 +404,7 @@ def to_json(report: Report) -> dict[str, Any]:
                 "bytes": e.nbytes,
                 "why": e.why,
             }
-            for e in kept_whole(plan)
+            for e in list_whole_tensors(plan)
         ],
     }
     noises = {o.name: o.sqnr_db for o in report.comparisons or () if o.sqnr_db is not None}
@@ -425,7 +425,7 @@ def to_json(report: Report) -> dict[str, Any]:
             }
             for name, one in steps.items()
         }
-        values["saturated_by_onnxruntime"] = list(saturating(plan.network))
+        values["saturated_by_onnxruntime"] = list(find_saturating(plan.network))
     if report.layers:
         values["layers"] = [
             {

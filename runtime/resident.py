@@ -27,7 +27,7 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "1638
 """Settings of glibc with which freed memory is returned to the system at once."""
 
 
-def grown_by_onnxruntime(
+def measure_onnxruntime_growth(
     model: str,
     inputs: Mapping[str, tuple[int, ...]],
     batch: int,
@@ -72,7 +72,7 @@ def _measured(
     return max(0, _bytes("VmHWM") - before)
 
 
-def resident(most: bool = False) -> int:
+def read_resident_bytes(most: bool = False) -> int:
     """Bytes of this process that are in memory, or that were at most; 0 where the system does not say."""
     try:
         return _bytes("VmHWM" if most else "VmRSS")
@@ -80,16 +80,16 @@ def resident(most: bool = False) -> int:
         return 0
 
 
-def process_of(libraries: int, constants: int, arena: int, outputs: int) -> dict[str, int]:
+def describe_process(libraries: int, constants: int, arena: int, outputs: int) -> dict[str, int]:
     """The bytes of this process that were resident at most, and what of them, by name; {} where the system does not say.
     rest: what reading, planning and Python take, and what was not given back.
     """
-    peak = resident(most=True)
+    peak = read_resident_bytes(most=True)
     parts = {"libraries": libraries, "constants": constants, "arena": arena, "outputs": outputs}
     return {"peak": peak, **parts, "rest": peak - sum(parts.values())} if peak else {}
 
 
-def mapping_of(path: Path) -> dict[str, int]:
+def read_mapping(path: Path) -> dict[str, int]:
     """Bytes of a mapped file that are resident in this process, and how many are its share of them (proportional: a page
     that n processes have is counted as one n-th); {} where the system does not say.
     """

@@ -19,18 +19,18 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.backends.registry import kernels_for
-from csdfgen.emission.account import Account, account_of
+from csdfgen.backends.registry import choose_backend
+from csdfgen.emission.account import Account, account_memory
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.files import file_of
+from csdfgen.files import find_mapped_file
 from csdfgen.lowering.weight_file import resident_bytes
-from csdfgen.model.describe import mebibytes, one_line
-from csdfgen.phases.graphs import fixed_of
+from csdfgen.model.describe import format_repr, mebibytes
+from csdfgen.phases.graphs import fixed_inputs_json
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
-from runtime.drawing import SYMMETRIC, ranges_of
-from runtime.measurement import Measurement, measured
+from runtime.drawing import SYMMETRIC, input_ranges
+from runtime.measurement import Measurement, measure_memory
 
 __all__ = ["Driven", "Executable", "Inputs", "OnRows", "Turn"]
 
@@ -68,7 +68,7 @@ class Executable:
         memory: Storage | None = None,
     ) -> None:
         self.plan, self._threads = plan, _checked_threads(threads)
-        self._kernels = (kernels or kernels_for(plan.options)).shared(self._threads)
+        self._kernels = (kernels or choose_backend(plan.options)).shared(self._threads)
         self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)
         self._other: BoundProgram | None = None
         self.firings = bound.firings
@@ -86,7 +86,7 @@ class Executable:
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
 
     def __repr__(self) -> str:
-        return one_line(
+        return format_repr(
             "Executable",
             self.plan.network.name,
             backend=self._kernels.name,
@@ -98,7 +98,7 @@ class Executable:
     @property
     def account(self) -> Account:
         """The memory that the program needs in all, in bytes."""
-        return account_of(self.plan, self._bound.program)
+        return account_memory(self.plan, self._bound.program)
 
     @property
     def packed_bytes(self) -> int | None:
@@ -116,7 +116,7 @@ class Executable:
     @property
     def mapped(self) -> bool:
         """Whether such weights are in files."""
-        return any(map(file_of, self._bound.weights))
+        return any(map(find_mapped_file, self._bound.weights))
 
     @property
     def driven(self) -> Driven | None:
@@ -153,14 +153,14 @@ class Executable:
             raise PlanError(
                 f"{option('backend', self._kernels.name)} writes no compiled programs; make the plan without it"
             )
-        from csdfgen.reading.zoo import span_of
+        from csdfgen.reading.zoo import input_span
 
         plan, network = self.plan, self.plan.network
         about = {
             "network": network.name, "batch": self._batch, "options": plan.options.to_json(),
-            "shapes": {one.name: one.shape for one in self._inputs}, "fixed": fixed_of(network),
+            "shapes": {one.name: one.shape for one in self._inputs}, "fixed": fixed_inputs_json(network),
             "firings": self.firings, "memory": dict(plan.figures),
-            "inputs": ranges_of(network, span_of(network.source) or SYMMETRIC), **about,
+            "inputs": input_ranges(network, input_span(network.source) or SYMMETRIC), **about,
         }  # fmt: skip
         program = self._bound.program
         return self._kernels.write(path, program, self._inputs, self._outputs, self._batch, about)
@@ -247,7 +247,7 @@ class Executable:
         out: Mapping[str, np.ndarray] | None = None,
         on_rows: OnRows | None = None,
     ) -> tuple[dict[str, np.ndarray], Measurement]:
-        """Execute a frame once or twice, and measure its memory, see `measurement.measured`.
+        """Execute a frame once or twice, and measure its memory, see `measurement.measure_memory`.
 
         x, out, on_rows: as in a call. Raises PlanError if bytes after the arena were written.
         """
@@ -257,7 +257,7 @@ class Executable:
             self._bound.prepared(self.firings, on_rows is not None)  # not measured
             self._bound.fill(pattern)
 
-        return measured(
+        return measure_memory(
             self.plan.planned_bytes,
             filled,
             lambda fire: self._frame(x, out, on_rows, fire),

@@ -95,7 +95,7 @@ class StepDifference:
         )
 
 
-def counted(ours: np.ndarray, reference: np.ndarray, step: StepSize) -> StepDifference:
+def count_steps(ours: np.ndarray, reference: np.ndarray, step: StepSize) -> StepDifference:
     """The differences of two arrays of equal shape."""
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - reference.astype(np.float64)) / step.size
@@ -109,7 +109,7 @@ def counted(ours: np.ndarray, reference: np.ndarray, step: StepSize) -> StepDiff
     )
 
 
-def steps_of(network: Network) -> Mapping[str, StepSize]:
+def list_steps(network: Network) -> Mapping[str, StepSize]:
     """The step of every tensor that is quantized or has just been dequantized, by tensor name."""
     found: dict[str, StepSize] = {}
     inexact: set[str] = set()
@@ -156,7 +156,7 @@ def _on_values(layer: Layer) -> bool:
 # Where onnxruntime saturates ---------------------------------------------------------------------
 
 
-def saturating(network: Network, flags: frozenset[str] | None = None) -> tuple[str, ...]:
+def find_saturating(network: Network, flags: frozenset[str] | None = None) -> tuple[str, ...]:
     """Layers whose sums may saturate in onnxruntime on this processor. flags: of the processor; None reads
     them from the system.
     """

@@ -27,16 +27,16 @@ from runtime.reference import (
     Spread,
     Standard,
     compare,
-    compared_as,
-    forceable,
-    largest_of,
-    noise_of,
-    same_classes,
-    spread_of,
-    tolerance_of,
+    comparison_types,
+    find_forceable,
+    get_tolerance,
+    has_same_classes,
+    largest_magnitude,
+    measure_spread,
+    result_noise,
 )
 from runtime.session import Executable
-from runtime.steps import ALLOWED, StepDifference, steps_of
+from runtime.steps import ALLOWED, StepDifference, list_steps
 
 Source = str | os.PathLike[str] | onnx.ModelProto
 
@@ -114,7 +114,7 @@ def check_branches(
     another one is reached through that. taken: name of an If -> how often its condition held, and did not. Raises ModelError.
     """
     network = plan.network
-    places = forceable(source, network)
+    places = find_forceable(source, network)
     none = (0, 0)
     around = {
         one.attributes["branch"]: one.guards for one in network.layers if "branch" in one.attributes
@@ -183,7 +183,10 @@ def compare_outputs(
     found, standards = [], _standards(plan, noise)
     for name, ours in outputs.items():
         theirs, one = reference[name], standards[name]
-        classes, spread = same_classes(ours, theirs, one), _spread(plan.network, name, theirs, one)
+        classes, spread = (
+            has_same_classes(ours, theirs, one),
+            _spread(plan.network, name, theirs, one),
+        )
         found.append(replace(compare(name, ours, theirs, one), classes_ok=classes, spread=spread))
     return tuple(found)
 
@@ -193,7 +196,7 @@ def _spread(network: Network, name: str, reference: np.ndarray, standard: Standa
     tensor = next(output.tensor for output in network.outputs if output.name == name)
     reached = tensor is not None and tensor.name in network.reached
     bounded = tensor is not None and tensor.name in network.bounded
-    return spread_of(reference, standard, not reached, bounded)
+    return measure_spread(reference, standard, not reached, bounded)
 
 
 def _with_other_inputs(
@@ -250,7 +253,7 @@ def _allowing_noise(
     others += (run(_moved(feeds, rng)) for _ in range(_MOVED))
     return compared(
         {
-            name: max(noise_of(array, other[name]) for other in others)
+            name: max(result_noise(array, other[name]) for other in others)
             for name, array in reference.items()
         }
     )
@@ -275,7 +278,7 @@ def _moved(feeds: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[st
 
 def _standards(plan: Plan, noise: Mapping[str, float] = _NO_NOISE) -> dict[str, Standard]:
     """Output -> how it is compared; the defaults apply to outputs that no layer computes."""
-    steps, types = steps_of(plan.network), compared_as(plan.network)
+    steps, types = list_steps(plan.network), comparison_types(plan.network)
     return {
         output.name: Standard()
         if output.tensor is None
@@ -289,7 +292,7 @@ def _standards(plan: Plan, noise: Mapping[str, float] = _NO_NOISE) -> dict[str, 
     }
 
 
-def types_of(plan: Plan) -> dict[str, np.dtype]:
+def tolerance_types(plan: Plan) -> dict[str, np.dtype]:
     """Output name -> the dtype with the tolerance that applies to it."""
     return {name: one.dtype for name, one in _standards(plan).items() if one.dtype is not None}
 
@@ -323,7 +326,7 @@ class _Rows:
         batch = plan.network.batch
         self._of_images = {one.name for one in plan.network.outputs if one.tensor and batch > 1}
         self._reference = {name: reference[name] for name in self._standards}
-        self._largest = {name: largest_of(array) for name, array in self._reference.items()}
+        self._largest = {name: largest_magnitude(array) for name, array in self._reference.items()}
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
 
     def compare(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
@@ -334,7 +337,7 @@ class _Rows:
             theirs = theirs[image : image + 1]
         entire = axis is None or stop - start == theirs.shape[axis]
         if entire and rows.shape == theirs.shape:
-            classes = same_classes(rows, theirs, standard)
+            classes = has_same_classes(rows, theirs, standard)
         if axis is not None:
             theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
         one = compare(name, rows, theirs, standard, self._largest[name])
@@ -388,7 +391,7 @@ def check_layers(
     reference = run(feeds)
     part_of = {name: network.parts.get(name, (name, 0, None)) for name in network.producer}
     names = [name for name, (whole, _, _) in part_of.items() if whole in reference]
-    steps, types = steps_of(network), compared_as(network)
+    steps, types = list_steps(network), comparison_types(network)
     program = runtime.compile(plan, taps=names)
     program(feeds)
     taps = program.taps
@@ -430,7 +433,7 @@ def mismatch(
         most = 0 if failed.steps.step.exact else ALLOWED * failed.steps.step.range
         text += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {most:g})"
     elif failed.wrong:
-        allowed = str(tolerance_of(dtype) or "0, they are integers")
+        allowed = str(get_tolerance(dtype) or "0, they are integers")
         if failed.noise:
             allowed += f" + {NOISE:g} times the {failed.noise:.3g} by which onnxruntime differs from itself"
         text += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"

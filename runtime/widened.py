@@ -12,15 +12,15 @@ import onnx
 from onnx import TensorProto, external_data_helper, numpy_helper
 
 from csdfgen.model.formats import BFLOAT16
-from csdfgen.reading.onnx_file import graphs_of
+from csdfgen.reading.onnx_file import list_graphs
 
 
-def wide(array: np.ndarray) -> np.ndarray:
+def widen_array(array: np.ndarray) -> np.ndarray:
     """An array of bfloat16 as float32, any other as it is."""
     return array.astype(np.float32) if array.dtype.name == BFLOAT16.dtype else array
 
 
-def in_float32(model: onnx.ModelProto, folder: Path | None) -> None:
+def widen_model(model: onnx.ModelProto, folder: Path | None) -> None:
     """Make every bfloat16 of a model float32, in place. folder: of its external data."""
     graphs = list(_graphs(model.graph))
     tensors = [tensor for graph in graphs for tensor in _tensors(graph)]
@@ -31,7 +31,7 @@ def in_float32(model: onnx.ModelProto, folder: Path | None) -> None:
                 tensor.data_location = TensorProto.DEFAULT
                 del tensor.external_data[:]
             tensor.CopyFrom(
-                numpy_helper.from_array(wide(numpy_helper.to_array(tensor)), tensor.name)
+                numpy_helper.from_array(widen_array(numpy_helper.to_array(tensor)), tensor.name)
             )
     for graph in graphs:
         for value in (*graph.input, *graph.output, *graph.value_info):
@@ -49,7 +49,7 @@ def in_float32(model: onnx.ModelProto, folder: Path | None) -> None:
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     for node in graph.node:
-        for inner in graphs_of(node):
+        for inner in list_graphs(node):
             yield from _graphs(inner)
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, validate
 from csdfgen.errors import GraphError, InconsistentError
-from csdfgen.model.describe import html_table, one_line
+from csdfgen.model.describe import format_repr, html_table
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.order import strongly_connected_components
-from schedules.selftimed import first_iteration
+from schedules.selftimed import execute_iterations
 from schedules.sizing import Unit
-from schedules.storage import StorageDistribution, pareto_front, storage_for
+from schedules.storage import StorageDistribution, pareto_front, size_storage
 from schedules.throughput import Method, Throughput, throughput
 
 Buffers = Literal["none", "live", "maximal", "front"]
@@ -79,7 +79,7 @@ class Analysis:
         }
 
     def __repr__(self) -> str:
-        return one_line("Analysis", self.graph_name, **self._facts())
+        return format_repr("Analysis", self.graph_name, **self._facts())
 
     def _repr_html_(self) -> str:
         return html_table(f"Analysis of {self.graph_name}", self._facts().items())
@@ -118,7 +118,7 @@ def analyze(
         if sum(repetition.values()) > MAX_LATENCY_FIRINGS:
             counts = f"an iteration takes {sum(repetition.values())} firings; at most {MAX_LATENCY_FIRINGS} are executed"
             raise GraphError(f"latency: {counts}", where=f"graph '{graph.name}'")
-        timing = first_iteration(graph, capacities)
+        timing = execute_iterations(graph, capacities)
         latency = timing.makespan
         peaks = {
             channel.name: peak for channel, peak in zip(graph.channels, timing.peaks, strict=True)
@@ -156,11 +156,11 @@ def _buffers(
         return None
     progress("sizing buffers")
     if target is not None:
-        return (storage_for(graph, target, unit, seconds),)
+        return (size_storage(graph, target, unit, seconds),)
     if find_deadlock(graph) is not None:
         return ()
     if wanted in ("live", "maximal"):
-        return (storage_for(graph, wanted, unit, seconds),)
+        return (size_storage(graph, wanted, unit, seconds),)
     points: list[StorageDistribution] = []
     for point in pareto_front(graph, unit, seconds):
         points.append(point)

@@ -92,11 +92,11 @@ def _iterate(
             _reach(system, policy, cycle)
         values = constraint_values(system, best)
         potentials = policy_values(system, policy, int(system.head[cycle[0]]), values)
-        if not improved(system, policy, potentials, values, starts):
+        if not improve_policy(system, policy, potentials, values, starts):
             return CycleRatio(best, cycle, potentials)
 
 
-def improved(
+def improve_policy(
     system: Precedence,
     policy: Array,
     potentials: Array,

@@ -17,7 +17,7 @@ from functools import partial
 from heapq import heappop, heappush
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from csdfgen.dataflow.transform import with_space_channels
+from csdfgen.dataflow.transform import add_space_channels
 from csdfgen.errors import DeadlockError, GraphError
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
@@ -33,7 +33,7 @@ def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "deman
     Raises InconsistentError, DeadlockError, and GraphError for an iteration too long to be listed.
     """
     run = _executed(graph, iterations, policy)
-    firings = fired(graph, (actor for actor, _ in run.order), run.quota)
+    firings = expand_firings(graph, (actor for actor, _ in run.order), run.quota)
     capacities = {
         channel.name: peak for channel, peak in zip(graph.channels, run.peak, strict=False)
     }
@@ -60,7 +60,7 @@ def firing_orders(
     return {policy: _executed(graph, 1, policy, demand).order for policy in policies}
 
 
-def fired(graph: CsdfGraph, actors: Iterable[int], quota: Sequence[int]) -> list[Firing]:
+def expand_firings(graph: CsdfGraph, actors: Iterable[int], quota: Sequence[int]) -> list[Firing]:
     """The firings of actors, given by number in the order in which they fire. quota: firings of each actor in an
     iteration.
     """
@@ -87,7 +87,7 @@ def _executed(
         }
         # one order within these capacities completes, so all do: an enabled actor remains enabled
         # until it fires
-        graph, policy = with_space_channels(graph, capacities), "layers"
+        graph, policy = add_space_channels(graph, capacities), "layers"
     run = _Execution(graph, iterations, policy, demand)
     run.complete()
     return run

@@ -41,7 +41,7 @@ class Component:
     links: tuple[Link, ...]
 
 
-def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> list[Link]:
+def make_links(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> list[Link]:
     """The channels of a valid graph, and the space of channels with a capacity; without channels that no token ever
     enters.
 
@@ -69,7 +69,7 @@ def space_link(channel: Channel, ends: tuple[int, int], capacity: int, number: i
     return Link(ends[1], ends[0], channel.consumption, channel.production, free, number, space=True)
 
 
-def times_and_quota(graph: CsdfGraph) -> tuple[list[tuple[int, ...]], list[int]]:
+def execution_times(graph: CsdfGraph) -> tuple[list[tuple[int, ...]], list[int]]:
     """Execution times of the phases of every actor, and its firings in an iteration, by number of the actor. Raises
     InconsistentError.
     """
@@ -85,13 +85,13 @@ def own_quotas(
     """
     own = list(quota)
     for part in parts:
-        share = iterations_within(quota, times, part.actors)
+        share = count_iterations(quota, times, part.actors)
         for actor in part.actors:
             own[actor] = quota[actor] // share
     return own
 
 
-def iterations_within(
+def count_iterations(
     quota: Sequence[int], times: Sequence[Sequence[int]], actors: Sequence[int]
 ) -> int:
     """Number of least iterations of some actors alone in the firings of `quota`."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import DeadlockError
-from schedules.links import Link, components, links_of, own_quotas, times_and_quota
+from schedules.links import Link, components, execution_times, make_links, own_quotas
 from schedules.one_periodic import one_periodic_time
 
 
@@ -76,8 +76,8 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
 
     Raises InconsistentError, and GraphError for capacities that do not fit.
     """
-    times, quota = times_and_quota(graph)
-    links = links_of(graph, capacities)
+    times, quota = execution_times(graph)
+    links = make_links(graph, capacities)
     if _live_by_parts(quota, times, links):
         return None
     fired, stuck = _run(quota, links)

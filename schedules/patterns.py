@@ -19,7 +19,7 @@ import numpy as np
 
 from schedules.links import Component, Link
 from schedules.periodic import earliest_starts
-from schedules.sizing import Sizing, last_true
+from schedules.sizing import Sizing, find_last_true
 
 Array = Any
 
@@ -178,7 +178,7 @@ class _Shifts:
         """The least level of a channel that allows the shifts of its ends."""
         link = self.sizing.sized[place]
         allowed = float(shifts[link.source] - shifts[link.target]) + _SLACK
-        return last_true(floor - 1, lambda level: self.needed(place, level) > allowed) + 1
+        return find_last_true(floor - 1, lambda level: self.needed(place, level) > allowed) + 1
 
 
 def _hull(points: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:

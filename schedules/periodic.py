@@ -14,8 +14,13 @@ import numpy as np
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import ScheduleError
-from schedules.cycle_ratio import constraint_values, improved, maximum_cycle_ratio, policy_values
-from schedules.links import Component, components, links_of, times_and_quota
+from schedules.cycle_ratio import (
+    constraint_values,
+    improve_policy,
+    maximum_cycle_ratio,
+    policy_values,
+)
+from schedules.links import Component, components, execution_times, make_links
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
 
@@ -41,8 +46,8 @@ def periodic_schedule(
     Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit, and
     ScheduleError if nothing limits the throughput, so that there is no shortest period.
     """
-    times, quota = times_and_quota(graph)
-    links = links_of(graph, capacities)
+    times, quota = execution_times(graph)
+    links = make_links(graph, capacities)
     check_live(graph, capacities)
     expansion = Expansion(times, quota)
     ratios = [
@@ -51,7 +56,7 @@ def periodic_schedule(
     ]
     period = max(ratios, default=Fraction(0))
     if not period:
-        reason, way_out = why_unlimited(graph)
+        reason, way_out = explain_unlimited(graph)
         raise ScheduleError(
             f"nothing limits its throughput, {reason}; {way_out}", where=f"graph '{graph.name}'"
         )
@@ -66,15 +71,15 @@ def periodic_schedule(
     return PeriodicSchedule(graph.name, period, starts)
 
 
-def why_unlimited(graph: CsdfGraph) -> tuple[str, str]:
+def explain_unlimited(graph: CsdfGraph) -> tuple[str, str]:
     """The reason why no cycle of a graph takes time, and the way out, as parts of a sentence.
 
     A serial self-loop of an actor that takes time is such a cycle, so that no actor that takes time has one.
 
     >>> from csdfgen.dataflow.graph import Actor
-    >>> why_unlimited(CsdfGraph("g", (Actor("A", (0, 0)),), ()))
+    >>> explain_unlimited(CsdfGraph("g", (Actor("A", (0, 0)),), ()))
     ('no actor takes any time', 'give its actors execution times')
-    >>> why_unlimited(CsdfGraph("g", (Actor("A", (0, 2)),), ()))
+    >>> explain_unlimited(CsdfGraph("g", (Actor("A", (0, 2)),), ()))
     ('no cycle of actors takes time', 'give its actors serial self-loops')
     """
     if not any(any(actor.execution_times) for actor in graph.actors):
@@ -117,5 +122,5 @@ def _earliest(system: Precedence, period: Fraction) -> Array:
     root = system.size - 1
     while True:
         instants = policy_values(system, policy, root, values)
-        if not improved(system, policy, instants, values, starts, root):
+        if not improve_policy(system, policy, instants, values, starts, root):
             return instants

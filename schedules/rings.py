@@ -31,7 +31,7 @@ _NEVER = 2**60
 """A number above all firings and times that it is compared with."""
 
 
-def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
+def split_rings(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
     """The simple cycles of actors in a closed walk along links, each once, without those that have no space link."""
     found: dict[frozenset[tuple[int, bool]], tuple[Link, ...]] = {}
     path: list[Link] = []

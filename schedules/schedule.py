@@ -4,8 +4,8 @@ The paper writes long sequences by loops (paper 002, Table II, column "Execution
 
     n1(1-17), n2(1), [n1(18-22), n2(2-6)], n3(1), ...
 
-that is, phases 18 to 22 of n1 and 2 to 6 of n2 alternate. `compact` finds such loops, also nested ones, in any
-sequence; `expand` is its inverse; `loop_text` prints loops as the paper does. A file stores a schedule as JSON, with its
+that is, phases 18 to 22 of n1 and 2 to 6 of n2 alternate. `compact_loops` finds such loops, also nested ones, in any
+sequence; `expand` is its inverse; `format_loops` prints loops as the paper does. A file stores a schedule as JSON, with its
 firings as loops:
 
     {"format": "csdfgen-schedule", "version": 1, "graph": "cnn5", "policy": "demand", "iterations": 1,
@@ -38,8 +38,8 @@ from csdfgen.dataflow import origin
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import ScheduleError
-from csdfgen.files import Fields, load_json, quoted, write_json
-from csdfgen.model.describe import html_table, mebibytes, one_line
+from csdfgen.files import Fields, load_json, quote, write_json
+from csdfgen.model.describe import format_repr, html_table, mebibytes
 from csdfgen.model.frozen import Pickled
 from schedules.loops import Tree, repetitions
 
@@ -119,7 +119,7 @@ class Schedule(Pickled):
         }
 
     def __repr__(self) -> str:
-        return one_line("Schedule", self.graph_name, **self._facts())
+        return format_repr("Schedule", self.graph_name, **self._facts())
 
     def _repr_html_(self) -> str:
         size = sum(n * self.token_bytes.get(name, 0) for name, n in self.capacities.items())
@@ -152,12 +152,12 @@ class Schedule(Pickled):
         )
 
 
-def compact(firings: Iterable[Firing], *, nested: bool = True) -> tuple[Run | Loop, ...]:
+def compact_loops(firings: Iterable[Firing], *, nested: bool = True) -> tuple[Run | Loop, ...]:
     """Runs and loops that `expand` to exactly these firings; near linear in their number.
 
     nested: whether loops may contain loops, which those of the paper do not.
 
-    >>> compact([Firing("a", 0), Firing("b", 0), Firing("a", 1), Firing("b", 1)])[0].repeat
+    >>> compact_loops([Firing("a", 0), Firing("b", 0), Firing("a", 1), Firing("b", 1)])[0].repeat
     2
     """
     runs: list[Run] = []
@@ -263,13 +263,13 @@ def _expand_into(out: list[Firing], items: Sequence[Run | Loop], shift: Mapping[
             )
 
 
-def loop_text(items: Sequence[Run | Loop]) -> str:
+def format_loops(items: Sequence[Run | Loop]) -> str:
     """Runs and loops as the paper's Table II writes them, phases counted from 1.
 
     A loop has its number of repetitions in front, unless its body is one phase of each of its actors. Where an actor
     begins again, the number of its firings is written.
 
-    >>> loop_text([Run("n1", 0, 17), Run("n2", 0, 1), Loop(5, (Run("n1", 17, 1), Run("n2", 1, 1)))])
+    >>> format_loops([Run("n1", 0, 17), Run("n2", 0, 1), Loop(5, (Run("n1", 17, 1), Run("n2", 1, 1)))])
     'n1(1-17), n2(1), [n1(18-22), n2(2-6)]'
     """
     return ", ".join(_item_text(item, 1) for item in items)
@@ -295,7 +295,7 @@ def _item_text(item: Run | Loop, times: int) -> str:
 
 def firings_to_json(firings: Iterable[Firing]) -> list[dict[str, Any]]:
     """The firings as JSON values, by loops (see the module)."""
-    return [_item_to_json(item) for item in compact(firings)]
+    return [_item_to_json(item) for item in compact_loops(firings)]
 
 
 def _item_to_json(item: Run | Loop) -> dict[str, Any]:
@@ -387,7 +387,7 @@ def _throughput(fields: Fields) -> Fraction | float:
     if text == "inf":
         return inf
     if not _FRACTION.fullmatch(text):
-        raise fields.fault(f"'throughput' is {quoted(text)}; a fraction such as \"3/4\" is needed")
+        raise fields.fault(f"'throughput' is {quote(text)}; a fraction such as \"3/4\" is needed")
     return Fraction(text)
 
 

@@ -17,8 +17,8 @@ from time import monotonic
 
 from schedules.hitting import Cuts, Requirement
 from schedules.patterns import periodic_levels
-from schedules.rings import Rings, rings_of
-from schedules.sizing import Cycle, Goal, Sizing, last_true
+from schedules.rings import Rings, split_rings
+from schedules.sizing import Cycle, Goal, Sizing, find_last_true
 
 _PATIENCE = 0.4
 """Share of the time after which the search takes levels of periodic schedules to fall back on."""
@@ -162,7 +162,7 @@ class StorageSearch:
     def _learn(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> list[Requirement]:
         """Keep the requirements that follow from a cycle, which the levels do not meet."""
         found = []
-        for ring in rings_of(cycle):
+        for ring in split_rings(cycle):
             total = self.rings.least_sum(ring, levels, self.cuts.floor, goal)
             if total is not None:
                 found.append(self.cuts.add_sum(*total))
@@ -187,4 +187,6 @@ class StorageSearch:
 
     def _largest_missing(self, kept: Mapping[int, int], place: int, goal: Goal) -> int:
         """The largest level of one channel at which the levels of the others still miss the goal."""
-        return last_true(kept[place], lambda level: bool(self.missed({**kept, place: level}, goal)))
+        return find_last_true(
+            kept[place], lambda level: bool(self.missed({**kept, place: level}, goal))
+        )

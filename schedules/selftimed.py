@@ -16,7 +16,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 
 from csdfgen.dataflow.graph import CsdfGraph
-from schedules.links import Component, Link, links_of, times_and_quota
+from schedules.links import Component, Link, execution_times, make_links
 from schedules.precedence import serial_actors
 
 MAX_FIRINGS = 2_000_000
@@ -221,7 +221,7 @@ def steady_state(
     return None
 
 
-def first_iteration(
+def execute_iterations(
     graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1
 ) -> Timing:
     """Execute exactly the firings of a number of iterations of a live graph.
@@ -229,9 +229,9 @@ def first_iteration(
     The makespan of one iteration is its latency, from the first start to the last end. An actor in a deadlock has fewer
     starts. Raises InconsistentError, and GraphError for capacities that do not fit.
     """
-    times, quota = times_and_quota(graph)
+    times, quota = execution_times(graph)
     limit = [count * iterations for count in quota]
-    machine = _Machine(times, links_of(graph, capacities), limit)
+    machine = _Machine(times, make_links(graph, capacities), limit)
     machine.start(list(range(len(limit))))
     while machine.events:
         machine.start(machine.advance())

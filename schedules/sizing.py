@@ -24,11 +24,11 @@ from schedules.links import (
     Component,
     Link,
     components,
-    iterations_within,
-    links_of,
+    count_iterations,
+    execution_times,
+    make_links,
     own_quotas,
     space_link,
-    times_and_quota,
 )
 from schedules.precedence import MAX_EVENTS, Expansion, Precedence
 
@@ -73,11 +73,11 @@ class _Verdict:
         return self.final or goal.missed(self.time) or (goal == LIVE and self.live)
 
 
-def last_true(start: int, holds: Callable[[int], bool]) -> int:
+def find_last_true(start: int, holds: Callable[[int], bool]) -> int:
     """The largest number, `start` at least, for which a test holds that is true up to it and false above; the test is
     not applied to `start`. The strides double first, and are halved then.
 
-    >>> last_true(3, lambda number: number * number < 50)
+    >>> find_last_true(3, lambda number: number * number < 50)
     7
     """
     low, stride = start, 1
@@ -99,7 +99,7 @@ def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
     firings = repetition_vector(graph)
     return {
         channel.name: _lower_bound(link, firings[channel.source], firings[channel.target])
-        for link in links_of(graph)
+        for link in make_links(graph)
         if not (channel := graph.channels[link.channel]).is_serial
     }
 
@@ -132,8 +132,8 @@ class Sizing:
 
     def __init__(self, graph: CsdfGraph, unit: Unit) -> None:
         self.graph = graph
-        self.times, quota = times_and_quota(graph)
-        self.links = links_of(graph)
+        self.times, quota = execution_times(graph)
+        self.links = make_links(graph)
         back = [replace(link, source=link.target, target=link.source) for link in self.links]
         self.parts = components(len(quota), [*self.links, *back])
         self.quota = own_quotas(quota, self.times, self.parts)
@@ -175,7 +175,7 @@ class Sizing:
 
     def expansion(self, actors: Sequence[int]) -> tuple[Expansion, int]:
         """The firings of actors in their own least iteration, and the number of these iterations in `quota`."""
-        share = iterations_within(self.quota, self.times, actors)
+        share = count_iterations(self.quota, self.times, actors)
         found = self._expansions.get(share)
         if found is None:
             found = self._expansions[share] = Expansion(

@@ -25,7 +25,7 @@ FORMAT = "csdfgen-starts"
 VERSION = 1
 
 
-def unit_of(schedule: PeriodicSchedule) -> Fraction:
+def time_unit(schedule: PeriodicSchedule) -> Fraction:
     """The largest fraction 1/n of a time unit that divides the period and all starts."""
     return Fraction(
         1,
@@ -36,7 +36,7 @@ def unit_of(schedule: PeriodicSchedule) -> Fraction:
     )
 
 
-def span_of(graph: CsdfGraph, schedule: PeriodicSchedule) -> Fraction:
+def schedule_span(graph: CsdfGraph, schedule: PeriodicSchedule) -> Fraction:
     """Time from the first start of an iteration to its last end."""
     times = {actor.name: actor.execution_times for actor in graph.actors}
     ends = (
@@ -51,7 +51,7 @@ def to_json(
     graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int]
 ) -> dict[str, Any]:
     """A periodic schedule of a graph and the capacities of its channels, as JSON values."""
-    unit = unit_of(schedule)
+    unit = time_unit(schedule)
     return {
         "format": FORMAT,
         "version": VERSION,

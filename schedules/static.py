@@ -14,13 +14,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from csdfgen.dataflow.transform import with_space_channels
+from csdfgen.dataflow.transform import add_space_channels
 from csdfgen.errors import GraphError
 from schedules.demand import POLICIES as GREEDY
-from schedules.demand import fired, firing_order
+from schedules.demand import expand_firings, firing_order
 from schedules.liveness import check_live
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule, write_schedule
-from schedules.selftimed import first_iteration
+from schedules.selftimed import execute_iterations
 from schedules.storage import StorageDistribution
 
 POLICIES = (*GREEDY, "self-timed")
@@ -50,7 +50,7 @@ def static_schedule(
             where=f"graph '{graph.name}'",
         )
     order = _order(graph, capacities or {}, iterations, policy)
-    listed = fired(graph, order, list(firings.values()))
+    listed = expand_firings(graph, order, list(firings.values()))
     needed = {**_needed(graph, listed), **(capacities or {})}
     return Schedule.of(graph, listed, needed, iterations, policy)
 
@@ -60,12 +60,12 @@ def _order(
 ) -> Iterator[int]:
     """The numbers of the actors in the order in which they fire."""
     if policy == "self-timed":
-        return iter(first_iteration(graph, capacities, iterations).order)
-    order = firing_order(with_space_channels(graph, capacities), policy, iterations)
+        return iter(execute_iterations(graph, capacities, iterations).order)
+    order = firing_order(add_space_channels(graph, capacities), policy, iterations)
     return (actor for actor, _ in order)
 
 
-def schedule_for(
+def schedule_distribution(
     graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand"
 ) -> Schedule:
     """A firing order of one iteration within the capacities of a storage distribution, with its throughput.
@@ -81,7 +81,7 @@ def schedule_for(
     )
 
 
-def point_of(
+def choose_point(
     points: Sequence[StorageDistribution], at_least: Fraction | None = None
 ) -> StorageDistribution:
     """The point of a front that is written: the one of least storage with a throughput of `at_least`, if that is given.
@@ -107,9 +107,9 @@ def write_storage_plan(
     """Write capacities and a firing order within them, as a file for `csdfgen run --plan`, and return the schedule.
 
     The file can be run if the graph names the network that it was made from (`graph.origin`). Raises InputError, and
-    the errors of `schedule_for`.
+    the errors of `schedule_distribution`.
     """
-    schedule = schedule_for(graph, distribution)
+    schedule = schedule_distribution(graph, distribution)
     write_schedule(path, schedule)
     return schedule
 

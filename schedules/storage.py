@@ -19,7 +19,7 @@ from csdfgen.errors import GraphError
 from schedules.liveness import check_live, find_deadlock
 from schedules.search import FoundLevels, StorageSearch
 from schedules.sizing import LIVE, Goal, Sizing, Unit
-from schedules.throughput import inverse
+from schedules.throughput import invert
 
 _TOP_SHARE, _EXACT_SHARE = 0.25, 0.7
 """Shares of the time after which the search for the highest throughput ends, and the search for each further point."""
@@ -46,7 +46,7 @@ class StorageDistribution:
         return self.least == self.size
 
 
-def storage_for(
+def size_storage(
     graph: CsdfGraph,
     target: Fraction | Literal["live", "maximal"] = "live",
     unit: Unit = "tokens",
@@ -64,7 +64,7 @@ def storage_for(
     sizing = Sizing(graph, unit)
     goal = LIVE
     if target != "live":
-        best = inverse(sizing.unlimited)
+        best = invert(sizing.unlimited)
         if target == "maximal":
             _check_limited(sizing)
         elif target > best:
@@ -107,7 +107,7 @@ def pareto_front(
         if last is not None and last.size < new.size:
             yield last
         last = new
-        goal = Goal(inverse(last.throughput), strict=True)
+        goal = Goal(invert(last.throughput), strict=True)
         if goal.limit <= sizing.unlimited:
             yield last
             return
@@ -122,7 +122,7 @@ def _between(
     deadline: float,
 ) -> Iterator[StorageDistribution]:
     """Distributions at equal distances of the time per iteration, the slower ones first."""
-    slow, fast = inverse(low.throughput), inverse(top.throughput)
+    slow, fast = invert(low.throughput), invert(top.throughput)
     if slow == fast:
         return
     for number in range(1, points + 1):
@@ -151,7 +151,7 @@ def _distribution(sizing: Sizing, found: FoundLevels) -> StorageDistribution:
     names = {sizing.channels[place].name: capacity for place, capacity in capacities.items()}
     size = sizing.size(list(capacities.values()))
     least = min(size, sizing.size(sizing.lower) + found.least)
-    return StorageDistribution(names, size, inverse(sizing.time(capacities)), least)
+    return StorageDistribution(names, size, invert(sizing.time(capacities)), least)
 
 
 def _check_limited(sizing: Sizing) -> None:

@@ -20,10 +20,10 @@ from schedules.links import (
     Component,
     Link,
     components,
-    iterations_within,
-    links_of,
+    count_iterations,
+    execution_times,
+    make_links,
     own_quotas,
-    times_and_quota,
 )
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.one_periodic import one_periodic_time
@@ -84,7 +84,7 @@ def throughput(
     deadlock = find_deadlock(graph, capacities)
     if deadlock is not None:
         return Throughput(Fraction(0), "deadlock", True, Fraction(0), deadlock=deadlock)
-    return _Analysis(graph, links_of(graph, capacities), method, max_firings).result()
+    return _Analysis(graph, make_links(graph, capacities), method, max_firings).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ class _Analysis:
 
     def __init__(self, graph: CsdfGraph, links: Sequence[Link], method: Method, limit: int) -> None:
         self.graph = graph
-        self.times, quota = times_and_quota(graph)
+        self.times, quota = execution_times(graph)
         self.parts = components(len(quota), links)
-        self.shares = [iterations_within(quota, self.times, part.actors) for part in self.parts]
+        self.shares = [count_iterations(quota, self.times, part.actors) for part in self.parts]
         self.quota = own_quotas(quota, self.times, self.parts)
         self.method = method
         self.limit = limit
@@ -125,8 +125,8 @@ class _Analysis:
         if not found:
             return Throughput(inf, "unbounded", True, inf)
         slowest = max(found, key=lambda part: (part.time is None, part.time or 0))
-        upper = inverse(max(part.least for part in found))
-        value = Fraction(0) if slowest.time is None else inverse(slowest.time)
+        upper = invert(max(part.least for part in found))
+        value = Fraction(0) if slowest.time is None else invert(slowest.time)
         names = [channel.name for channel in self.graph.channels]
         executions = [part.execution for part in found if part.execution]
         peaks = {
@@ -195,7 +195,7 @@ class _Analysis:
         return Fraction(max(work, default=0))
 
 
-def inverse(time: Fraction | float) -> Fraction | float:
+def invert(time: Fraction | float) -> Fraction | float:
     """The throughput of a time per iteration, or the time of a throughput."""
     if time == inf:
         return Fraction(0)

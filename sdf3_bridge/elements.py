@@ -15,9 +15,9 @@ from lxml import etree
 
 from csdfgen.dataflow.graph import MAX_RATES, parse_short_form
 from csdfgen.errors import GraphError
-from csdfgen.files import quoted
-from sdf3_bridge.names import decode_name, printable
-from sdf3_bridge.xmltree import element_name, shortened, tag
+from csdfgen.files import quote
+from sdf3_bridge.names import decode_name, escape_text
+from sdf3_bridge.xmltree import element_name, shorten_text, tag
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class ElementReader:
         known = _ATTRIBUTES.get(tag(element))
         for key in map(str, element.attrib):
             if known is not None and key not in known and not key.startswith("{"):
-                self.dropped[f"{shortened(key)} of {tag(element)}"] += 1
+                self.dropped[f"{shorten_text(key)} of {tag(element)}"] += 1
 
     def assume(self, element: etree._Element, message: str, kind: str = "") -> None:
         """Remember what was filled in, and where; `say_warnings` tells each kind once: `kind`, or
@@ -79,7 +79,7 @@ class ElementReader:
         if ";" in text:
             raise self.fault(
                 element,
-                f"{key} {quoted(text)} has initial phases (Kiter's ';'), which are not supported",
+                f"{key} {quote(text)} has initial phases (Kiter's ';'), which are not supported",
             )
         try:
             values = parse_short_form(text, MAX_RATES, what=key)
@@ -108,7 +108,7 @@ class ElementReader:
             return name
         decoded = decode_name(name)
         return (
-            decoded if printable(decoded) == original else original
+            decoded if escape_text(decoded) == original else original
         )  # edited by hand: as it was edited
 
     def say_warnings(self) -> None:
@@ -118,6 +118,6 @@ class ElementReader:
             _LOG.warning("%s%s", places[0], more)
         dropped = sorted((+self.dropped).items())
         if dropped:
-            names = [f"{count} {shortened(name)}" for name, count in dropped[:_SHOWN_KINDS]]
+            names = [f"{count} {shorten_text(name)}" for name, count in dropped[:_SHOWN_KINDS]]
             names += [f"{len(dropped) - _SHOWN_KINDS} kinds more"] * (len(dropped) > _SHOWN_KINDS)
             _LOG.warning("%s: not modelled and dropped: %s", self.where, ", ".join(names))

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from csdfgen.dataflow.transform import with_space_channels
+from csdfgen.dataflow.transform import add_space_channels
 from csdfgen.errors import GraphError, ToolError
 from schedules.analysis import Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
@@ -33,9 +33,16 @@ from sdf3_bridge.grammar import (
     read_throughput,
 )
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
-from sdf3_bridge.names import encode_name, name_of
-from sdf3_bridge.prepare import Sizing, divided, for_buffersize, for_tool, stretched, with_loops
-from sdf3_bridge.session import FILE, Session, agreed
+from sdf3_bridge.names import describe_name, encode_name
+from sdf3_bridge.prepare import (
+    Sizing,
+    add_loops,
+    divide_rates,
+    prepare_buffersize,
+    reduce_graph,
+    stretch_times,
+)
+from sdf3_bridge.session import FILE, Session, check_agreement
 from sdf3_bridge.tools import KITER, SDF3, need
 
 TIMEOUT = 60.0
@@ -78,7 +85,7 @@ def analyze_sdf3(
         return replace(base, tool=session.said())
     sized = buffers != "none" or target is not None
     found, printed = None, ""
-    subject = _prepared(session, with_space_channels(graph, capacities or {}))
+    subject = _prepared(session, add_space_channels(graph, capacities or {}))
     if with_throughput or not sized:  # a deadlock is a throughput of 0
         found, printed = _sdf3_throughput(session, subject)
     front: tuple[StorageDistribution, ...] | None = None
@@ -88,7 +95,9 @@ def analyze_sdf3(
         front = (
             ()
             if find_deadlock(graph)
-            else _chosen(_sdf3_storage(session, subject, unit), buffers, target, name_of(graph))
+            else _chosen(
+                _sdf3_storage(session, subject, unit), buffers, target, describe_name(graph)
+            )
         )
     return replace(
         base,
@@ -117,15 +126,15 @@ class _Subject:
 
 def _prepared(session: Session, graph: CsdfGraph) -> _Subject:
     """What SDF3 is asked about, with its own repetition vector. Raises GraphError, ToolError."""
-    used = for_tool(graph)
-    prepared, added = with_loops(used)
+    used = reduce_graph(graph)
+    prepared, added = add_loops(used)
     if added:
         session.notes.append(
             f"a one-token self-loop was added to {_listed(added)}: SDF3 is not reliable for actors of several phases that may "
             "overlap with themselves"
         )
     check_times(prepared)
-    asked = divided(prepared)
+    asked = divide_rates(prepared)
     iteration = sdf3_iteration(asked)
     check_limits(asked, iteration)
     names = [encode_name(actor.name) for actor in asked.actors]
@@ -151,9 +160,9 @@ def _sdf3_throughput(session: Session, subject: _Subject) -> tuple[Throughput, s
     """Throughput per minimal iteration, and per iteration of SDF3 as it was printed."""
     name = encode_name(subject.graph.name)
     printed = _ask(
-        session, divided(subject.graph), "throughput", lambda text: read_throughput(text, name)
+        session, divide_rates(subject.graph), "throughput", lambda text: read_throughput(text, name)
     )
-    found = agreed(session.title, printed, subject.factor, throughput(subject.graph))
+    found = check_agreement(session.title, printed, subject.factor, throughput(subject.graph))
     if subject.free is not None:
         free = throughput(subject.free)
         if free.exact and free.value != found.value:
@@ -165,7 +174,7 @@ def _sdf3_throughput(session: Session, subject: _Subject) -> tuple[Throughput, s
 
 def _sdf3_storage(session: Session, subject: _Subject, unit: Unit) -> list[StorageDistribution]:
     """The distributions that SDF3 finds."""
-    sizing = for_buffersize(subject.graph, unit == "bytes")
+    sizing = prepare_buffersize(subject.graph, unit == "bytes")
     check_limits(sizing.graph, sdf3_iteration(sizing.graph))
     names = [encode_name(channel.name) for channel in sizing.graph.channels]
     points = _ask(session, sizing.graph, "buffersize", lambda text: read_storage(text, names))
@@ -213,11 +222,13 @@ def analyze_kiter(
             tool=session.said(),
             notes=("Kiter was not asked: it takes consistent graphs only",),
         )
-    prepared = divided(for_tool(with_space_channels(graph, capacities or {})))
+    prepared = divide_rates(reduce_graph(add_space_channels(graph, capacities or {})))
     ours = throughput(prepared)
     doubt = _kiter_doubt(prepared)
     if doubt and not ours.exact:
-        raise GraphError(f"its throughput cannot be checked here{doubt}", where=name_of(graph))
+        raise GraphError(
+            f"its throughput cannot be checked here{doubt}", where=describe_name(graph)
+        )
     try:
         found = _kiter_throughput(session, prepared, ours)
     except ToolError as error:
@@ -237,14 +248,14 @@ def _kiter_throughput(
     arguments = ("-f", FILE, "-a", algorithm)
     try:
         found = session.ask(graph, algorithm, arguments, read_k_periodic).throughput
-        return agreed(session.title, found, 1, ours), found.text
+        return check_agreement(session.title, found, 1, ours), found.text
     except ToolError as error:
-        longer = stretched(graph)
+        longer = stretch_times(graph)
         if longer is None:
             raise
         try:
             found = session.ask(longer.graph, algorithm, arguments, read_k_periodic).throughput
-            value = agreed(session.title, longer.bounds(found), 1, ours)
+            value = check_agreement(session.title, longer.bounds(found), 1, ours)
         except ToolError:
             raise error from None
     session.notes.append(
@@ -298,7 +309,7 @@ def _distributions(
             ({**_capacities(entry, sizing), **outside} for entry in point.distributions),
             key=lambda entry: _size_of(entry, weights),
         )
-        value = agreed(
+        value = check_agreement(
             "SDF3 buffersize", point.throughput, factor, throughput(graph, capacities)
         ).value
         found.append(StorageDistribution(capacities, _size_of(capacities, weights), value, least))

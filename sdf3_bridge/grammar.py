@@ -17,7 +17,7 @@ from math import floor
 from lxml import etree
 
 from csdfgen.errors import ToolError
-from csdfgen.files import quoted
+from csdfgen.files import quote
 
 LARGEST = 2 * 10**9
 """Throughputs above it are the largest `int` of the tool, which stands for "no limit"."""
@@ -66,7 +66,7 @@ def number(text: str, digits: int, decimals: int | None = None) -> Printed:
             )
         if re.fullmatch("-" + _NUMBER, text):
             raise ToolError(f"printed '{text}', a negative throughput: its counters overflowed")
-        raise ToolError(f"printed {quoted(text)}; a number was expected")
+        raise ToolError(f"printed {quote(text)}; a number was expected")
     whole, fraction, exponent = found[1], found[2] or "", int(found[3] or 0)
     value = Fraction(int(whole + fraction)) * Fraction(10) ** (exponent - len(fraction))
     if value > LARGEST:
@@ -111,7 +111,7 @@ def _simplest(low: Fraction, high: Fraction) -> Fraction:
 
 def _refuse(what: str, text: str) -> ToolError:
     line = next((line for line in text.splitlines() if line.strip()), "")
-    shown = f"begins with {quoted(line)}" if line else "is empty"
+    shown = f"begins with {quote(line)}" if line else "is empty"
     return ToolError(f"its answer is not understood: {what} was expected, what it printed {shown}")
 
 
@@ -182,7 +182,7 @@ def read_storage(stdout: str, channels: Sequence[str]) -> list[Point]:
     sizes = [point.size for point in points]
     if sizes != sorted(sizes):
         raise ToolError(
-            f"its answer is not understood: the sizes of its distributions do not ascend: {quoted(sizes)}"
+            f"its answer is not understood: the sizes of its distributions do not ascend: {quote(sizes)}"
         )
     return [point for point in points if point.throughput.high]
 
@@ -227,7 +227,7 @@ def _expect(element: etree._Element, tag: str) -> None:
 def _count(element: etree._Element, key: str) -> int:
     text = element.get(key, "")
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise _odd(element, f"'{key}' is {quoted(text)}, not a number of tokens")
+        raise _odd(element, f"'{key}' is {quote(text)}, not a number of tokens")
     return int(text)
 
 
@@ -267,12 +267,12 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
     rate, text = number(found[1], 9), found[2]
     if not rate.high:
         if text != "inf":
-            raise ToolError(f"printed throughput 0 and period {quoted(text)}; it would be inf")
+            raise ToolError(f"printed throughput 0 and period {quote(text)}; it would be inf")
         return KiterThroughput(rate, text)
     low, high = rate.low * (1 - _SLACK), rate.high * (1 + _SLACK)
     if re.fullmatch(r"[0-9]{1,30}\.[0-9]{6}", text) is None:
         raise ToolError(
-            f"printed throughput {rate.text} and period {quoted(text)}; a number of 6 decimals was expected"
+            f"printed throughput {rate.text} and period {quote(text)}; a number of 6 decimals was expected"
         )
     half = Fraction(1, 2 * 10**6)
     period = Fraction(text)
@@ -287,7 +287,7 @@ def read_k_periodic(stdout: str) -> KiterThroughput:
     return KiterThroughput(Printed(rate.text, low, high), text)
 
 
-def plain_errors(stderr: str, most: int = 2) -> str:
+def clean_errors(stderr: str, most: int = 2) -> str:
     """The first lines of an error output, without colours, places in source code and call stacks;
     "" if there is none.
     """

@@ -20,7 +20,7 @@ from math import gcd, lcm, log10
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError, InconsistentError
-from sdf3_bridge.names import name_of
+from sdf3_bridge.names import describe_name
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def sdf3_iteration(graph: CsdfGraph) -> Iteration:
     return Iteration(factor, {actor: factor * count for actor, count in minimal.items()}, length)
 
 
-def beyond_counters(graph: CsdfGraph, iteration: Iteration) -> str:
+def describe_overflow(graph: CsdfGraph, iteration: Iteration) -> str:
     """What SDF3 cannot count of a graph's iteration, with both numbers; empty if it can."""
     actor, least = min(iteration.firings.items(), key=lambda item: item[1])
     if least >= MAX_FIRINGS:
@@ -93,9 +93,9 @@ def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
     """Refuse a graph whose iteration SDF3 cannot count. Raises GraphError: what, both numbers, what
     would help.
     """
-    found = beyond_counters(graph, iteration)
+    found = describe_overflow(graph, iteration)
     if found:
-        raise GraphError(f"{found}{_way_out(graph, iteration)}", where=name_of(graph))
+        raise GraphError(f"{found}{_way_out(graph, iteration)}", where=describe_name(graph))
 
 
 def check_times(graph: CsdfGraph) -> None:
@@ -105,7 +105,7 @@ def check_times(graph: CsdfGraph) -> None:
         if longest >= MAX_TIME:
             way_out = "a coarser unit of time would help, or --engine native"
             message = f"has an execution time of {longest}; SDF3 computes right below {MAX_TIME}; {way_out}"
-            raise GraphError(message, where=f"{name_of(graph)}: actor '{actor.name}'")
+            raise GraphError(message, where=f"{describe_name(graph)}: actor '{actor.name}'")
 
 
 def _counted(graph: CsdfGraph, iteration: Iteration) -> Iterator[tuple[str, int]]:
@@ -178,7 +178,7 @@ def caveats(graph: CsdfGraph) -> list[str]:
 def _uncounted(graph: CsdfGraph) -> list[str]:
     """What SDF3 cannot count in an iteration, or that there is none."""
     try:
-        found = beyond_counters(graph, sdf3_iteration(graph))
+        found = describe_overflow(graph, sdf3_iteration(graph))
     except InconsistentError as error:
         return [f"{error}; SDF3 does not end on an inconsistent graph"]
     except GraphError as error:  # numbers so long that they are not even computed here

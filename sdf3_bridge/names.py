@@ -17,7 +17,7 @@ _EMPTY = "_x_"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def name_of(graph: CsdfGraph) -> str:
+def describe_name(graph: CsdfGraph) -> str:
     """A graph as errors call it."""
     return f"graph '{graph.name}'"
 
@@ -44,10 +44,10 @@ def decode_name(encoded: str) -> str:
     )
 
 
-def printable(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text as XML can hold it: characters that it forbids become U+FFFD.
 
-    >>> printable("conv\\x00") == "conv\\ufffd"
+    >>> escape_text("conv\\x00") == "conv\\ufffd"
     True
     """
     return _NOT_XML.sub("\ufffd", text)

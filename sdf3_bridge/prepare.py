@@ -13,26 +13,26 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
-from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import Channel, CsdfGraph, add_serial_loops, repetition_vector
 from csdfgen.errors import GraphError, ToolError
 from sdf3_bridge.grammar import Printed
-from sdf3_bridge.names import encode_name, name_of
+from sdf3_bridge.names import describe_name, encode_name
 
 
-def with_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:
+def add_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:
     """The graph with a one-token self-loop on every actor of several phases, and the actors that
     had none.
     """
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     lacking = {actor.name for actor in graph.actors if actor.phases > 1} - serial
-    loops = with_serial_loops(graph).channels[len(graph.channels) :]
+    loops = add_serial_loops(graph).channels[len(graph.channels) :]
     added = tuple(channel for channel in loops if channel.source in lacking)
     return replace(graph, channels=(*graph.channels, *added)), tuple(
         channel.source for channel in added
     )
 
 
-def for_tool(graph: CsdfGraph) -> CsdfGraph:
+def reduce_graph(graph: CsdfGraph) -> CsdfGraph:
     """The part of a graph that carries tokens; nothing else limits it. Raises GraphError if there
     is none.
     """
@@ -42,14 +42,14 @@ def for_tool(graph: CsdfGraph) -> CsdfGraph:
     if not actors:
         raise GraphError(
             "no channel carries a token, so nothing limits it: there is nothing to ask",
-            where=name_of(graph),
+            where=describe_name(graph),
         )
     names = [encode_name(channel.name) for channel in channels]
     assert len(set(names)) == len(names)
     return replace(graph, actors=actors, channels=channels, origin=None)
 
 
-def divided(graph: CsdfGraph) -> CsdfGraph:
+def divide_rates(graph: CsdfGraph) -> CsdfGraph:
     """The graph with the rates of every channel divided by their gcd: larger tokens, the same
     firings.
     """
@@ -99,7 +99,7 @@ class Stretched:
         return Printed(printed.text, printed.low * self.factor, self.factor / least)
 
 
-def stretched(graph: CsdfGraph) -> Stretched | None:
+def stretch_times(graph: CsdfGraph) -> Stretched | None:
     """The graph without times of 0, None if it has none: Kiter fails, or is wrong, on some cycles
     that take no time.
     """
@@ -134,8 +134,8 @@ class Sizing:
     unweighted: tuple[str, ...] = ()
 
 
-def for_buffersize(graph: CsdfGraph, in_bytes: bool) -> Sizing:
-    """What `buffersize` gets of a graph that has been through `with_loops` and `for_tool`.
+def prepare_buffersize(graph: CsdfGraph, in_bytes: bool) -> Sizing:
+    """What `buffersize` gets of a graph that has been through `add_loops` and `reduce_graph`.
 
     Sizes are to be least in bytes if the tokens of a channel weigh their bytes: its rates and
     tokens are multiplied. Raises GraphError for a self-loop that SDF3 would never make large
@@ -153,7 +153,7 @@ def for_buffersize(graph: CsdfGraph, in_bytes: bool) -> Sizing:
                 f"{channel.initial_tokens} tokens let actor '{channel.source}' overlap with itself"
             )
             message = f"{counts}; SDF3's buffersize never enlarges a self-loop and would not end. --engine native sizes it"
-            raise GraphError(message, where=f"{name_of(graph)}: channel '{channel.name}'")
+            raise GraphError(message, where=f"{describe_name(graph)}: channel '{channel.name}'")
         kept.append(channel)
     weights = _weights(kept) if in_bytes else {}
     scaled = tuple(_scaled(channel, weights.get(channel.name, 1)) for channel in kept)

@@ -27,7 +27,7 @@ from csdfgen.errors import CsdfgenError, GraphError
 from csdfgen.files import MAX_FILE_BYTES, read_bytes
 from sdf3_bridge.elements import ElementReader
 from sdf3_bridge.variants import check_constraint
-from sdf3_bridge.xmltree import children, parse, shortened, tag
+from sdf3_bridge.xmltree import children, parse, shorten_text, tag
 
 _OTHERS = {
     "sadf": "a scenario-aware graph (SADF)",
@@ -171,11 +171,11 @@ class _Reader(ElementReader):
         """The application graph and the graph element in it."""
         kind = root.get("type")
         for name in (tag(root), kind or ""):
-            self._refuse_other(root, name, f"type '{shortened(name)}'")
+            self._refuse_other(root, name, f"type '{shorten_text(name)}'")
         if tag(root) != "sdf3":
             raise self.fault(root, "is the root element; 'sdf3' is needed")
         if kind not in (None, "sdf", "csdf"):
-            raise self.fault(root, f"type '{shortened(kind)}' is not 'sdf' or 'csdf'")
+            raise self.fault(root, f"type '{shorten_text(kind)}' is not 'sdf' or 'csdf'")
         applications = [e for e in children(root) if tag(e) == "applicationGraph"]
         if len(applications) != 1:
             for element in children(root):
@@ -239,13 +239,13 @@ class _Reader(ElementReader):
                 element, f"a port of this name is in line {ports[port].element.sourceline} already"
             )
         if direction not in ("in", "out"):
-            raise self.fault(element, f"type '{shortened(direction)}' is not 'in' or 'out'")
+            raise self.fault(element, f"type '{shorten_text(direction)}' is not 'in' or 'out'")
         rates = self.numbers(element, "rate")
         if single and len(rates) != 1:
             raise self.fault(element, f"has {len(rates)} rates; a port of an 'sdf' graph has 1")
         first = next(iter(ports.values()), None)
         if first is not None and len(rates) != len(first.rates):
-            other = f"that of port '{shortened(first.element.get('name'))}' {len(first.rates)}"
+            other = f"that of port '{shorten_text(first.element.get('name'))}' {len(first.rates)}"
             raise self.fault(
                 element,
                 f"its rate list has length {len(rates)}, {other}; one rate per phase is needed",
@@ -274,22 +274,24 @@ class _Reader(ElementReader):
         )
         node = self.nodes.get(actor)
         if node is None:
-            raise self.fault(element, f"{side}Actor '{shortened(actor)}' is no actor of the graph")
+            raise self.fault(
+                element, f"{side}Actor '{shorten_text(actor)}' is no actor of the graph"
+            )
         port = node.ports.get(port_name)
         if port is None:
             raise self.fault(
                 element,
-                f"{side}Port '{shortened(port_name)}' is no port of actor '{shortened(actor)}'",
+                f"{side}Port '{shorten_text(port_name)}' is no port of actor '{shorten_text(actor)}'",
             )
         if port.direction != direction:
             raise self.fault(
                 element,
-                f"{side}Port '{shortened(port_name)}' is of type '{port.direction}'; '{direction}' is needed",
+                f"{side}Port '{shorten_text(port_name)}' is of type '{port.direction}'; '{direction}' is needed",
             )
         if port.used:
             raise self.fault(
                 element,
-                f"{side}Port '{shortened(port_name)}' of actor '{shortened(actor)}' is on another channel already",
+                f"{side}Port '{shorten_text(port_name)}' of actor '{shorten_text(actor)}' is on another channel already",
             )
         port.used = True
         return node.name, port.rates
@@ -301,7 +303,7 @@ class _Reader(ElementReader):
             if kind == said:
                 return kind
         raise self.fault(
-            element, f"channelKind '{shortened(said)}' is not one of {', '.join(KINDS)}"
+            element, f"channelKind '{shorten_text(said)}' is not one of {', '.join(KINDS)}"
         )
 
     # -- properties -------------------------------------------------------------------------
@@ -332,7 +334,7 @@ class _Reader(ElementReader):
         true = [p for p in marked if p.get("default") != "false"]
         chosen = true[0] if true else (marked or processors)[-1]
         if len(true) > 1:
-            names = [f"'{shortened(p.get('type', ''))}'" for p in true]
+            names = [f"'{shorten_text(p.get('type', ''))}'" for p in true]
             self.assume(
                 element,
                 f"marks processors {' and '.join(names)} as default; the time of the first is taken, SDF3 takes the last",
@@ -359,7 +361,7 @@ class _Reader(ElementReader):
         if len(node.times) != phases:
             raise self.fault(
                 times[-1],
-                f"its time list has length {len(node.times)}, phases of actor '{shortened(actor)}': {phases}",
+                f"its time list has length {len(node.times)}, phases of actor '{shorten_text(actor)}': {phases}",
             )
 
     def _read_channel_properties(self, element: etree._Element) -> None:

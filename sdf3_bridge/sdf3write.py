@@ -18,12 +18,12 @@ import os
 from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, short_form
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, format_runs
 from csdfgen.dataflow.origin import to_text
 from csdfgen.errors import GraphError
 from csdfgen.files import write_bytes
 from sdf3_bridge.iteration import warn_of_caveats
-from sdf3_bridge.names import encode_name, printable
+from sdf3_bridge.names import encode_name, escape_text
 from sdf3_bridge.variants import WriteOptions, variant
 
 
@@ -73,7 +73,7 @@ def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | No
     """
     lines = []
     for actor in graph.actors:
-        times = short_form(actor.execution_times, ones=False)
+        times = format_runs(actor.execution_times, ones=False)
         lines += [
             f'   <actorProperties actor="{encode_name(actor.name)}">',
             f'    <processor type="p1" default="true"><executionTime time="{times}"/></processor>',
@@ -93,7 +93,7 @@ def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | No
 
 def _original(name: str) -> str:
     """The attribute that keeps a name which had to be encoded."""
-    return "" if encode_name(name) == name else f" originalName={quoteattr(printable(name))}"
+    return "" if encode_name(name) == name else f" originalName={quoteattr(escape_text(name))}"
 
 
 def _origin(graph: CsdfGraph) -> str:
@@ -103,7 +103,7 @@ def _origin(graph: CsdfGraph) -> str:
 
 def _actor_start(actor: Actor) -> str:
     name = encode_name(actor.name)
-    function = f" function={quoteattr(printable(actor.function))}" if actor.function else ""
+    function = f" function={quoteattr(escape_text(actor.function))}" if actor.function else ""
     return f'<actor name="{name}" type="{name}"{_original(actor.name)}{function}>'
 
 
@@ -112,7 +112,7 @@ def _port_name(channel: Channel, direction: str) -> str:
 
 
 def _port(channel: Channel, direction: str, rates: tuple[int, ...]) -> str:
-    rate = short_form(rates, ones=False)
+    rate = format_runs(rates, ones=False)
     return f'    <port name="{_port_name(channel, direction)}" type="{direction}" rate="{rate}"/>'
 
 

@@ -15,7 +15,7 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import ToolError
 from schedules.analysis import ToolRun
 from schedules.throughput import Throughput
-from sdf3_bridge.grammar import Printed, plain_errors
+from sdf3_bridge.grammar import Printed, clean_errors
 from sdf3_bridge.sdf3write import to_xml
 from sdf3_bridge.tools import Tool
 from sdf3_bridge.variants import WriteOptions
@@ -52,10 +52,10 @@ class Session:
         try:
             xml = to_xml(
                 graph, WriteOptions("keep"), warn=False
-            )  # what would be read wrongly has been met, or is by `agreed`
+            )  # what would be read wrongly has been met, or is by `check_agreement`
             done = self.tool.run(arguments, {FILE: xml}, self.timeout)
             self.seconds += done.seconds
-            errors = plain_errors(done.stderr)
+            errors = clean_errors(done.stderr)
             if done.signal_name:
                 memory = (
                     "; it may need more memory than it is given"
@@ -86,7 +86,7 @@ def _reason(errors: str) -> str:
     return f": {errors}" if errors else ""
 
 
-def agreed(title: str, printed: Printed, factor: int, ours: Throughput) -> Throughput:
+def check_agreement(title: str, printed: Printed, factor: int, ours: Throughput) -> Throughput:
     """The throughput per minimal iteration that a tool printed for `factor` of them. Raises
     ToolError if ours is another.
     """

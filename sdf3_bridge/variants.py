@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from csdfgen.dataflow.graph import CsdfGraph, validate, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops, validate
 from csdfgen.dataflow.transform import (
+    add_space_channels,
     check_capacities,
-    in_largest_tokens,
-    with_space_channels,
-    without,
+    enlarge_tokens,
+    remove_channels,
 )
 from csdfgen.errors import GraphError
-from csdfgen.files import quoted
+from csdfgen.files import quote
 
 Serial = Literal["add", "keep", "drop"]
 CapacityForm = Literal["channels", "sizes"]
@@ -64,17 +64,17 @@ def variant(graph: CsdfGraph, options: WriteOptions) -> tuple[CsdfGraph, dict[st
         check_constraint(options.throughput)
     check_capacities(graph, options.capacities)
     if not options.overlap:
-        graph = without(graph, "overlap")
+        graph = remove_channels(graph, "overlap")
     if options.serial == "drop":
-        graph = without(graph, "serial")
+        graph = remove_channels(graph, "serial")
     left = {channel.name for channel in graph.channels}
     sizes = {name: tokens for name, tokens in options.capacities.items() if name in left}
     if options.gcd:
-        graph, sizes = in_largest_tokens(graph, sizes)
+        graph, sizes = enlarge_tokens(graph, sizes)
     if options.capacities_as == "channels":
-        graph, sizes = with_space_channels(graph, sizes), {}
+        graph, sizes = add_space_channels(graph, sizes), {}
     if options.serial == "add":
-        full = with_serial_loops(graph)
+        full = add_serial_loops(graph)
         added = full.channels[len(graph.channels) :]
         graph = replace(graph, channels=(*added, *graph.channels))
     return graph, sizes
@@ -83,4 +83,4 @@ def variant(graph: CsdfGraph, options: WriteOptions) -> tuple[CsdfGraph, dict[st
 def check_constraint(throughput: str) -> None:
     """A throughput constraint is a decimal number, as SDF3 reads it. Raises GraphError."""
     if not _DECIMAL.fullmatch(throughput):
-        raise GraphError(f"throughput {quoted(throughput)} is not a decimal number")
+        raise GraphError(f"throughput {quote(throughput)} is not a decimal number")

@@ -51,7 +51,7 @@ def parse(data: bytes, where: str) -> etree._Element:
     encoding = declared[1].decode("ascii", "replace").lower() if declared else "utf-8"
     if encoding not in _ENCODINGS:
         raise GraphError(
-            f"is encoded as '{shortened(encoding)}'; UTF-8 is needed", where=f"{where}:1"
+            f"is encoded as '{shorten_text(encoding)}'; UTF-8 is needed", where=f"{where}:1"
         )
     if b"\0" in data:
         raise GraphError(
@@ -107,7 +107,7 @@ def element_name(element: etree._Element, where: str) -> str:
     """Where an element is, for an error: file, line, element and what it is about."""
     label = next(
         (
-            f" '{shortened(element.get(key))}'"
+            f" '{shorten_text(element.get(key))}'"
             for key in ("name", "actor", "channel")
             if element.get(key)
         ),
@@ -116,7 +116,7 @@ def element_name(element: etree._Element, where: str) -> str:
     return f"{where}:{element.sourceline}: <{tag(element)}>{label}"
 
 
-def shortened(text: str | None) -> str:
+def shorten_text(text: str | None) -> str:
     """A text from the file as an error may show it: on one line, cut where it is long."""
     text = " ".join((text or "").split())
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from csdfgen.paper.batches.measured import requests
-from csdfgen.paper.batches.modelled import Point, plan_of, tables_of
+from csdfgen.paper.batches.modelled import Point, model_tables, plan_request
 from csdfgen.paper.batches.reproduction import Reproduction, reproduce
 from csdfgen.paper.cells import Cell
 from schedules.batches.replay import replay
@@ -42,7 +42,7 @@ def baseline() -> str:
 
 def batches() -> str:
     """How often each layer of GoogleNet's main path is called at 20 MB, on how many images."""
-    plan, chain = plan_of("GoogleNet", 12, 20), tables_of("GoogleNet", "gathering").chain
+    plan, chain = plan_request("GoogleNet", 12, 20), model_tables("GoogleNet", "gathering").chain
     assert plan is not None
     calls = replay(chain, plan).calls
     rows = [

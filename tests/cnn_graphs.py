@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 
 __all__ = ["SHAPES", "cnn_graph", "random_graph"]
 
@@ -113,7 +113,7 @@ def cnn_graph(
     """A graph of about so many layers, every actor with a serial self-loop."""
     build = _Builder(seed, rows, overlap)
     build.pointwise("snk", SHAPES[shape](build, layers))
-    return with_serial_loops(
+    return add_serial_loops(
         CsdfGraph(f"{shape}{layers}_{rows}", tuple(build.actors), tuple(build.channels))
     )
 
@@ -142,7 +142,7 @@ def random_graph(actors: int, *, seed: int = 1) -> CsdfGraph:
         )
     times = [tuple(draw.randint(1, 9) for _ in range(count)) for count in phases]
     listed = tuple(Actor(f"a{number}", row) for number, row in enumerate(times))
-    return with_serial_loops(CsdfGraph(f"random{actors}_{seed}", listed, tuple(channels)))
+    return add_serial_loops(CsdfGraph(f"random{actors}_{seed}", listed, tuple(channels)))
 
 
 def _divided(draw: random.Random, total: int, phases: int) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from csdfgen.errors import CsdfgenError
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.selection import SELECTING
 from csdfgen.reading.onnx_file import OLDEST_OPSET
-from runtime.reference import filled
+from runtime.reference import fill_array
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample
 from tests.op_samples import SAMPLES
@@ -298,7 +298,7 @@ def check(case: Case, ways: Sequence[tuple[str, str]] | None = None) -> Found:
             for name, want in wanted.items():
                 found = got[name]
                 if name in network.found_outputs:
-                    want = filled(want, found.shape)
+                    want = fill_array(want, found.shape)
                 _close(found, want)
     except CsdfgenError as error:
         return Found("refused", runs, f"{way}: {error}")

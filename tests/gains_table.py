@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csdfgen
 from benchmarks.pages import ROOT, write_between
-from csdfgen.emission.account import account_of
+from csdfgen.emission.account import account_memory
 
 README, MARKER = ROOT / "README.md", "gains"
 
@@ -31,7 +31,7 @@ def table() -> list[str]:
 
 def _row(name: str) -> str:
     plan = csdfgen.plan(csdfgen.load(f"zoo:{name}"))
-    account, whole = account_of(plan), plan.figures["whole_layer_live"]
+    account, whole = account_memory(plan), plan.figures["whole_layer_live"]
     maps = account.arena + account.outputs
     sizes = " | ".join(f"{size / 2**20:.1f}" for size in (account.parameters, whole, maps))
     return f"| {name} | {sizes} | {whole / maps:.1f} | {account.total / (account.parameters + whole):.2f} |"

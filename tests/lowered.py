@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.backends.native.threads import shared_out
+from csdfgen.backends.native.threads import divide_among_threads
 from csdfgen.model.formats import Format
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Code, Port, Step, Storage, View
@@ -65,4 +65,4 @@ def shared_kernels(program: Code, threads: int) -> set[str]:
     """Kernels of instructions that so many threads share."""
     constants = program.constants.copy()
     made = program.instructions
-    return {one.kernel for one in made if shared_out(one, threads, constants) != [[one]]}
+    return {one.kernel for one in made if divide_among_threads(one, threads, constants) != [[one]]}

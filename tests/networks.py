@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.files import packaged_file
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -198,7 +198,7 @@ def planned_together(
     options = PlanOptions(str(rows), frames=frames, **given)
     fused = fuse(network, options.fuse)
     conversion = convert(fused, rows, frames=frames, batches=images)
-    phased = Phased(options, Terms.of(options), kernels_for(options), conversion, share(fused))
+    phased = Phased(options, Terms.of(options), choose_backend(options), conversion, share(fused))
     return Candidate(phased, "demand", phased.on_demand).plan()
 
 

@@ -23,7 +23,7 @@ from onnx import numpy_helper
 from csdfgen.errors import CsdfgenError, UnsupportedOperatorError
 from csdfgen.ops import OPERATORS
 from csdfgen.reading.loader import load
-from runtime.reference import filled
+from runtime.reference import fill_array
 from tests.simple_executor import execute
 
 HEIGHTS = (1, 2, 10**9)
@@ -125,7 +125,7 @@ def _run(case: Any, inputs: list[Any], outputs: list[Any]) -> None:
         for name, got in found.items():
             want = expected[name]
             if name in network.found_outputs:
-                want = filled(want, got.shape)
+                want = fill_array(want, got.shape)
             assert got.dtype == want.dtype and got.shape == want.shape, (
                 got.dtype,
                 want.dtype,

@@ -24,14 +24,14 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Work,
-    held_in,
+    allocate_targets,
     phases,
-    presented,
+    present_slab,
+    slice_targets,
     stored_rows,
-    written_in,
 )
 from csdfgen.ops.selection import SELECTING
-from runtime.reference import filled
+from runtime.reference import fill_array
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Sample:
         found = self._reference(of, feeds)
         if self.op_type not in SELECTING:
             return found
-        return [filled(a, t.shape) for a, t in zip(found, outputs, strict=True)]
+        return [fill_array(a, t.shape) for a, t in zip(found, outputs, strict=True)]
 
     def _reference(
         self, of: Layer | Sequence[Tensor], feeds: Mapping[int, np.ndarray]
@@ -251,7 +251,7 @@ def _slabs(
             continue
         held = stored_rows(layer, k, rows)
         part = stored[k][held.start : held.stop]
-        slabs.append(presented(part.copy() if copied else part, layer, k, rows))
+        slabs.append(present_slab(part.copy() if copied else part, layer, k, rows))
     return slabs
 
 
@@ -298,13 +298,13 @@ def run_in_slabs(
             outs.append(wide[..., 1 : 1 + shape[-1]])
         else:
             outs.append(np.full(shape, 77, t.dtype))
-    targets = held_in(operator, layer, outs)
+    targets = allocate_targets(operator, layer, outs)
     for phase in phases(operator, layer, height):
         slabs = _slabs(layer, phase, stored, copied=True)
-        results = written_in(operator, layer, phase, targets)
+        results = slice_targets(operator, layer, phase, targets)
         for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
-        for w in written_in(operator, layer, phase, written):
+        for w in slice_targets(operator, layer, phase, written):
             w[:] = True
     for out, target in zip(outs, targets, strict=True):
         if target is not out:

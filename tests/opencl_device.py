@@ -13,10 +13,10 @@ __all__ = ["device_missing"]
 def device_missing() -> str:
     """Why there is none here; "" if there is one. PyPI's PoCL knows no processor that is newer than itself."""
     try:
-        from csdfgen.backends.opencl.devices import chosen
+        from csdfgen.backends.opencl.devices import choose_device
         from csdfgen.backends.opencl.driver import OpenCL
 
-        OpenCL(chosen()).kernel("add_f32")
+        OpenCL(choose_device()).kernel("add_f32")
     except ToolError as error:
         return str(error)
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import Predicted
 from csdfgen.model.network import Network
@@ -33,7 +33,7 @@ LITTLE = "1ms"
 
 def prepared(network: Network, options: PlanOptions, **given: Any) -> Prepared:
     """The network for all heights. given: see `planning.prepared.prepare`."""
-    return prepare(network, options, kernels_for(options), **given)
+    return prepare(network, options, choose_backend(options), **given)
 
 
 def phased(network: Network, options: PlanOptions, *, fine: bool = False, **given: Any) -> Phased:
@@ -43,7 +43,7 @@ def phased(network: Network, options: PlanOptions, *, fine: bool = False, **give
 
 def plan_of(network: Network, options: PlanOptions) -> Plan:
     """The plan at the heights of the options."""
-    return planner.plan_of(network, options, kernels_for(options))
+    return planner.plan_fixed_heights(network, options, choose_backend(options))
 
 
 def predicted(network: Network, options: PlanOptions, profile: DeviceProfile) -> Predicted:
@@ -53,14 +53,14 @@ def predicted(network: Network, options: PlanOptions, profile: DeviceProfile) ->
 
 def to_plan(file: PlanFile, network: Network) -> Plan:
     """The plan of a file."""
-    return plan_file.to_plan(file, network, kernels_for(file.options))
+    return plan_file.to_plan(file, network, choose_backend(file.options))
 
 
 def plan_of_saved(found: SavedPlan, network: Network) -> Plan:
     """The plan of a file with a plan or a schedule."""
-    return found.plan(network, kernels_for(found.planned_with))
+    return found.plan(network, choose_backend(found.planned_with))
 
 
 def plan_from_schedule(network: Network, schedule: Schedule) -> Plan:
     """The plan of a schedule, on the fastest backend."""
-    return saved.plan_from_schedule(network, schedule, kernels_for(None))
+    return saved.plan_from_schedule(network, schedule, choose_backend(None))

@@ -23,7 +23,7 @@ from csdfgen.program.instructions import (
     Constants,
     Instruction,
     Ref,
-    aligned_bytes,
+    allocate_aligned,
     type_name,
 )
 from csdfgen.program.steps import Port
@@ -105,7 +105,7 @@ def read_program(file: str | Path | IO[bytes]) -> StoredProgram:
 
 def _aligned(values: bytes) -> np.ndarray:
     """Bytes where kernels like them best."""
-    found = aligned_bytes(len(values))
+    found = allocate_aligned(len(values))
     found[:] = np.frombuffer(values, np.uint8)
     return found
 

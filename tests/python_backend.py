@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools
 from csdfgen.backends.numpy.bound import NumpyBound, moves
 from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, Phase, stored_rows
-from csdfgen.ops.windows import windows_of
+from csdfgen.ops.windows import list_windows
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import ALIGNMENT, Call, Code, Memory, Move, Step, View, by_image
+from csdfgen.program.steps import ALIGNMENT, Call, Code, Memory, Move, Step, View, split_by_image
 
 __all__ = ["PYTHON", "PythonKernels"]
 
@@ -161,7 +161,7 @@ class _Work:
 
     @property
     def accumulates(self) -> bool:
-        return operator_of(self.layer).mode(self.layer) is Mode.ACCUMULATE
+        return get_operator(self.layer).mode(self.layer) is Mode.ACCUMULATE
 
     @property
     def read(self) -> tuple[Tensor, Rows]:
@@ -193,7 +193,7 @@ def _work(step: Step, memory: Memory) -> _Work:
 
 def _after(step: Step, layer: Layer) -> Step:
     """A layer of the epilogue as a step that works in place on what the step has written."""
-    ins = operator_of(layer).input_rows(layer, step.phase.out)
+    ins = get_operator(layer).input_rows(layer, step.phase.out)
     inputs = tuple(None if rows is None else step.outputs[0] for rows in ins)
     phase = Phase(step.phase.out, ins)
     return replace(step, layer=layer, phase=phase, inputs=inputs, states=())
@@ -302,7 +302,7 @@ def _taps(work: _Work, position: Index) -> Iterator[tuple[Index, Index]]:
     spans = [(0, size) for size in tensor.shape[2:]]
     if work.accumulates:
         spans[0] = rows.start, rows.stop
-    windows = windows_of(work.layer.attributes)
+    windows = list_windows(work.layer.attributes)
     found = (_axis_taps(w, p, *s) for w, p, s in zip(windows, position, spans, strict=True))
     for pairs in product(*found):
         yield tuple(tap for tap, _ in pairs), tuple(place for _, place in pairs)
@@ -329,7 +329,7 @@ def _mean(work: _Work, index: Index, total: float) -> float:
     """A sum divided by the taps that count: those in the padding too, if the layer says so."""
     attributes, sizes = work.layer.attributes, work.x.shape[2:]
     count = 1
-    for window, position, size in zip(windows_of(attributes), index[2:], sizes, strict=True):
+    for window, position, size in zip(list_windows(attributes), index[2:], sizes, strict=True):
         low, high = 0, size
         if attributes["count_include_pad"]:
             low, high = -window.pad_top, size + window.pad_bottom
@@ -503,7 +503,7 @@ class PythonKernels:
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """Arrays of bytes."""
-        return allocated(pools, shrinks=shrinks)
+        return allocate_pools(pools, shrinks=shrinks)
 
     def upload(self, constants: Constants) -> Constants:
         """Steps have theirs."""
@@ -556,7 +556,7 @@ class _Bound:
 
 
 def _run(step: Step, memory: Memory) -> None:
-    for one in by_image(step):
+    for one in split_by_image(step):
         for function, arguments in _calls(one, memory):
             function(*arguments)
 

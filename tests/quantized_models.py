@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from csdfgen.precision.writer import silent
+from csdfgen.precision.writer import silence_warnings
 from csdfgen.reading.zoo import build
 
 __all__ = ["FORMS", "feeds_of", "onnxruntime_outputs", "prepared", "quantized"]
@@ -71,7 +71,7 @@ def quantized(
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stdout(io.StringIO()),
-        silent(),
+        silence_warnings(),
     ):
         before, after = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         onnx.save(source, before)
@@ -99,7 +99,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    with tempfile.TemporaryDirectory() as folder, silent():
+    with tempfile.TemporaryDirectory() as folder, silence_warnings():
         before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
         onnx.save(model, before)
         quant_pre_process(before, after, skip_symbolic_shape=True)

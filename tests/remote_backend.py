@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools
 from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.program.steps import Code, View
 from tests.program_file import StoredProgram, read_program, write_program
@@ -32,7 +32,7 @@ class _Server:
         self.runs: list[Callable[[], None]] = []
 
     def allocate(self, pools: Mapping[str, int]) -> int:
-        self.memories.append(allocated(pools))
+        self.memories.append(allocate_pools(pools))
         return len(self.memories) - 1
 
     def read(self, memory: int, view: View) -> np.ndarray:

@@ -29,7 +29,7 @@ from csdfgen.backends.native.build import STANDARD, find_compiler
 from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.program.instructions import Constants, Instruction, address_of
+from csdfgen.program.instructions import Constants, Instruction, get_address
 from csdfgen.program.steps import Code, Memory, Move, Step, View
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
@@ -95,12 +95,12 @@ def _guarded(run: Callable[[], None], step: Step, memory: Memory) -> Callable[[]
     poison = sanitizer["__asan_poison_memory_region"]
     unpoison = sanitizer["__asan_unpoison_memory_region"]
     poison.argtypes = unpoison.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    every = [(address_of(array), array.nbytes) for array in memory.values()]
+    every = [(get_address(array), array.nbytes) for array in memory.values()]
     views = (*step.inputs, *step.outputs, *step.states)
     mine = [one for view in views if view for one in _touched(view, memory)]
     pad = step.workspace
     if pad.size:
-        mine.append((address_of(memory[pad.pool]) + pad.offset, pad.size))
+        mine.append((get_address(memory[pad.pool]) + pad.offset, pad.size))
 
     def guarded() -> None:
         for at, size in every:
@@ -117,7 +117,7 @@ def _guarded(run: Callable[[], None], step: Step, memory: Memory) -> Callable[[]
 def _touched(view: View, memory: Memory) -> Iterator[tuple[int, int]]:
     """(address, bytes) of what a view has, pixel by pixel where others lie between them."""
     for piece in view.pieces or (view,):
-        base, size = address_of(memory[piece.pool]), np.dtype(piece.format.dtype).itemsize
+        base, size = get_address(memory[piece.pool]), np.dtype(piece.format.dtype).itemsize
         shape, strides = list(piece.shape), list(piece.strides)
         run = size
         while shape and (shape[-1] == 1 or strides[-1] == run):

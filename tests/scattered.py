@@ -18,10 +18,10 @@ import numpy as np
 
 from csdfgen.backends.numpy.arrays import copies
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.lowering.program import blocks_of
+from csdfgen.lowering.program import make_blocks
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind, Mode, phases, stored_rows
 from csdfgen.program.steps import Backend, Memory, Scratchpad, Step, View
 from tests.lowered import bound_step, run_step
@@ -125,7 +125,7 @@ def _steps(
     step.
     """
     rng = np.random.default_rng(seed)
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     pools: dict[str, _Pool] = {}
 
     def pool(name: str) -> _Pool:
@@ -182,7 +182,7 @@ def overwritten(layer: Layer) -> list[int]:
     """Positions of operands that the first output may overwrite."""
     return [
         alias.position
-        for alias in operator_of(layer).aliases(layer)
+        for alias in get_operator(layer).aliases(layer)
         if alias.kind is AliasKind.INPLACE and alias.output == 0
     ]
 
@@ -251,7 +251,7 @@ def run_rolling(
         at = tuple(k * steps[0] for k in range(rows))
         return View(name, at, tensor.row_shape, steps[1:], tensor.format)
 
-    for number, phase in enumerate(phases(operator_of(layer), layer, height)):
+    for number, phase in enumerate(phases(get_operator(layer), layer, height)):
         inputs: list[View | None] = []
         for k, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
             if tensor is None or rows is None:
@@ -261,7 +261,7 @@ def run_rolling(
             part = stored[k][held.start : held.stop]
             memory[f"i{k}"][: part.nbytes] = part.reshape(-1).view(np.uint8)
             inputs.append(slab(f"i{k}", tensor, len(held)))
-        written = operator_of(layer).written(layer, phase.out)
+        written = get_operator(layer).written(layer, phase.out)
         outputs = tuple(
             slab(f"o{k}", t, len(r))
             for k, (t, r) in enumerate(zip(layer.outputs, written, strict=True))
@@ -271,7 +271,7 @@ def run_rolling(
         )
         size = kernels.workspace(step, sizes, None)
         step = replace(step, workspace=Scratchpad("w", 0, size))
-        key = blocks_of(step)
+        key = make_blocks(step)
         if key not in known:
             known[key] = bound_step(kernels, step, memory)
         with np.errstate(all="ignore"):

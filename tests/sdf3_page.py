@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from csdfgen.charts import gantt_chart, occupancy_chart, self_timed
+from csdfgen.charts import gantt_chart, occupancy_chart, trace_self_timed
 from csdfgen.files import write_bytes
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from sdf3_bridge.sdf3read import read
 from tests.conformance.comparison import NOT_COMPARED, QUESTIONS, Compared, compared, value
 from tests.conformance.differences import DIFFERENCES, NO_ANSWER, REASONS, path_of, proof
@@ -114,8 +114,8 @@ def unanswered() -> str:
             lines.append((f"`{name}`", *ended, "", "", "unlimited"))
             continue
         live, best = (
-            storage_for(graph_of(path), "live", seconds=60),
-            storage_for(graph_of(path), "maximal", seconds=60),
+            size_storage(graph_of(path), "live", seconds=60),
+            size_storage(graph_of(path), "maximal", seconds=60),
         )
         assert live.exact and best.exact, path
         lines.append((f"`{name}`", *ended, live.size, best.size, best.throughput))
@@ -144,7 +144,7 @@ def pictures() -> dict[str, bytes]:
     highest throughput.
     """
     graph = read(EXAMPLES / "convolution.xml")
-    timeline = self_timed(graph, storage_for(graph, "maximal").capacities)
+    timeline = trace_self_timed(graph, size_storage(graph, "maximal").capacities)
     return {
         "sdf3-gantt.svg": gantt_chart(timeline),
         "sdf3-occupancy.svg": occupancy_chart(timeline, "bytes"),

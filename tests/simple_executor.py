@@ -9,15 +9,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from csdfgen.model.network import Layer, Network
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import (
     CountingScratch,
     Work,
-    held_in,
+    allocate_targets,
     phases,
-    presented,
+    present_slab,
+    slice_targets,
     stored_rows,
-    written_in,
 )
 
 
@@ -68,12 +68,12 @@ def _one_image(
 
 
 def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     for tensor in layer.outputs:
         stored[tensor.name] = np.full(tensor.storage_shape, 77, tensor.dtype)
     emit = operator.kernel(layer)
     outputs = [stored[t.name] for t in layer.outputs]
-    targets = held_in(operator, layer, outputs)
+    targets = allocate_targets(operator, layer, outputs)
     for phase in phases(operator, layer, height):
         slabs: list[np.ndarray | None] = []
         for position, rows in enumerate(phase.ins):
@@ -84,8 +84,8 @@ def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
             assert source is not None
             held = stored_rows(layer, position, rows)
             copy = stored[source.name][held.start : held.stop].copy()
-            slabs.append(presented(copy, layer, position, rows))
-        results = written_in(operator, layer, phase, targets)
+            slabs.append(present_slab(copy, layer, position, rows))
+        results = slice_targets(operator, layer, phase, targets)
         for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
     for output, target in zip(outputs, targets, strict=True):

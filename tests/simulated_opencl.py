@@ -17,7 +17,7 @@ import numpy as np
 from csdfgen.backends.device import bound
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.device.launches import Launch, Touched, levels
-from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.devices import choose_device
 from csdfgen.backends.opencl.driver import OpenCL
 
 STORE = """
@@ -37,7 +37,7 @@ class Watched(OpenCL):
     def __init__(self) -> None:
         import pyopencl as cl
 
-        super().__init__(chosen("oclgrind"))
+        super().__init__(choose_device("oclgrind"))
         self._kept: list[Any] = []
         self._store = cl.Program(self._context, STORE).build().store
 

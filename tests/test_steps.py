@@ -17,17 +17,17 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import with_serial_loops
+from csdfgen.dataflow.graph import add_serial_loops
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.graphs import build_graph
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.checker import check as check_plan
-from csdfgen.planning.prepared import converted
+from csdfgen.planning.prepared import convert_network
 from csdfgen.planning.saved import read_saved
 from csdfgen.reading.zoo import build
 from schedules.static import write_storage_plan
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from sdf3_bridge import sdf3xml
 from tests.builder import reference
 from tests.networks import check_touched, feeds, light, with_last_scores
@@ -73,16 +73,16 @@ def run_steps(
     """
     level = "full" if target == "live" else "none"
     options = PlanOptions(str(parse_rows(rows)), level)
-    conversion = converted(network, options)
+    conversion = convert_network(network, options)
     tokens, overlap = ("elements", True) if target == "live" else ("rows", False)
-    graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
+    graph = add_serial_loops(build_graph(conversion, options, tokens=tokens, overlap=overlap))
     if target == "live":
         sdf3xml.write(folder / "graph.xml", graph)
         graph = sdf3xml.read(folder / "graph.xml")
     else:
         graph_json.write_graph(folder / "graph.json", graph)
         graph = graph_json.read_graph(folder / "graph.json")
-    found = storage_for(graph, target, seconds=1.0)
+    found = size_storage(graph, target, seconds=1.0)
     write_storage_plan(folder / "plan.json", graph, found)
     saved = read_saved(folder / "plan.json")
     assert dict(saved.options) == {"rows": rows, "fuse": level, "image": "streamed"}

@@ -27,12 +27,12 @@ from onnx import TensorProto, helper, numpy_helper
 from zoo_models._moments import (
     NORMAL,
     Moments,
-    added,
-    averaged,
-    scaled,
-    through,
-    weighted,
-    weighted_by,
+    add,
+    apply_activation,
+    apply_weights,
+    average_map,
+    scale,
+    weigh_channels,
 )
 
 OPSET = 17
@@ -279,8 +279,8 @@ class Builder:
         if bias:
             operands.append(self.offset(f"{name}.bias", (channels,)))
         attributes["group"], shape = group, (1, channels, *sizes)
-        y = self.node("Conv", operands, shape, weighted(x.moments), name, **attributes)
-        return y if weight is None else replace(y, by_channel=weighted_by(weight, x.moments))
+        y = self.node("Conv", operands, shape, apply_weights(x.moments), name, **attributes)
+        return y if weight is None else replace(y, by_channel=weigh_channels(weight, x.moments))
 
     def conv_bn(
         self,
@@ -307,7 +307,7 @@ class Builder:
         operands: list[Value | str] = [x, f"{name}.weight"]
         operands.append(self.offset(f"{name}.bias", (channels,)))
         how: dict[str, Any] = {"kernel_shape": [kernel, kernel], "strides": [stride, stride]}
-        return self.node("ConvTranspose", operands, shape, weighted(x.moments), name, **how)
+        return self.node("ConvTranspose", operands, shape, apply_weights(x.moments), name, **how)
 
     def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
         """A fully connected layer on (1, features); the weight is stored transposed, as exporters
@@ -318,13 +318,15 @@ class Builder:
         operands: list[Value | str] = [x, f"{name}.weight"]
         if bias:
             operands.append(self.offset(f"{name}.bias", (features,)))
-        return self.node("Gemm", operands, (1, features), weighted(x.moments), name, transB=1)
+        return self.node("Gemm", operands, (1, features), apply_weights(x.moments), name, transB=1)
 
     def matmul(self, x: Value, features: int, *, name: str | None = None) -> Value:
         """A fully connected layer without bias on (1, features), as CNTK writes it."""
         name = self.unique("matmul", name)
         self.weight(f"{name}.weight", (x.shape[1], features), x.shape[1])
-        return self.node("MatMul", [x, f"{name}.weight"], (1, features), weighted(x.moments), name)
+        return self.node(
+            "MatMul", [x, f"{name}.weight"], (1, features), apply_weights(x.moments), name
+        )
 
     # --- normalization --------------------------------------------------------------------------
 
@@ -410,7 +412,9 @@ class Builder:
         x = operands[0]
         assert isinstance(x, Value)
         name = self.unique(op_type.lower(), name)
-        return self.node(op_type, operands, x.shape, through(kind, x.moments), name, **attributes)
+        return self.node(
+            op_type, operands, x.shape, apply_activation(kind, x.moments), name, **attributes
+        )
 
     def softmax(self, x: Value, name: str | None = None) -> Value:
         """Softmax over the channels."""
@@ -457,10 +461,10 @@ class Builder:
         the published size.
         """
         y = self.average_pool(x, (x.height, x.width))
-        return replace(y, moments=averaged(x.moments))
+        return replace(y, moments=average_map(x.moments))
 
     def global_average_pool(self, x: Value) -> Value:
-        return self.node("GlobalAveragePool", [x], (1, x.channels, 1, 1), averaged(x.moments))
+        return self.node("GlobalAveragePool", [x], (1, x.channels, 1, 1), average_map(x.moments))
 
     # --- what depends on the image --------------------------------------------------------------
 
@@ -530,7 +534,7 @@ class Builder:
         """a + b of equal shapes; op_type "Sum" where the source writes it so."""
         assert a.shape == b.shape, f"{a.name} {a.shape} + {b.name} {b.shape}"
         name = self.unique("add", name)
-        return self.node(op_type, [a, b], a.shape, added(a.moments, b.moments), name)
+        return self.node(op_type, [a, b], a.shape, add(a.moments, b.moments), name)
 
     def add_constant(self, x: Value, shape: Shape, name: str | None = None) -> Value:
         """x plus a learned array that broadcasts: a bias written as a node of its own."""
@@ -547,7 +551,7 @@ class Builder:
 
     def gate(self, x: Value, factor: Value) -> Value:
         """x times a factor between 0 and 1 for every channel."""
-        return self.node("Mul", [x, factor], x.shape, scaled(x.moments, factor.moments))
+        return self.node("Mul", [x, factor], x.shape, scale(x.moments, factor.moments))
 
     def excited(self, x: Value, squeezed: int, activation: Activation, limit: Activation) -> Value:
         """x scaled by channel (squeeze and excite): the means of its maps through two 1x1

@@ -59,10 +59,10 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType(
 )
 
 
-def through(activation: str, x: Moments) -> Moments:
+def apply_activation(activation: str, x: Moments) -> Moments:
     """After an activation, by Gauss-Hermite quadrature.
 
-    >>> [round(moment, 2) for moment in through("relu", NORMAL)]
+    >>> [round(moment, 2) for moment in apply_activation("relu", NORMAL)]
     [0.4, 0.5]
     """
     values = FUNCTIONS[activation](x.mean + x.variance**0.5 * _POINTS)
@@ -70,27 +70,27 @@ def through(activation: str, x: Moments) -> Moments:
     return Moments(float(weights @ values), float(weights @ values**2))
 
 
-def weighted(x: Moments) -> Moments:
+def apply_weights(x: Moments) -> Moments:
     """After weights with He's variance, 2 / fan-in."""
     return Moments(0.0, 2 * x.square)
 
 
-def weighted_by(weight: np.ndarray, x: Moments) -> np.ndarray:
+def weigh_channels(weight: np.ndarray, x: Moments) -> np.ndarray:
     """Mean square of every channel after a weight of shape (channels, ...)."""
     rows = weight.reshape(len(weight), -1)
     return x.square * np.einsum("ij,ij->i", rows, rows)
 
 
-def averaged(x: Moments) -> Moments:
+def average_map(x: Moments) -> Moments:
     """After the mean of a whole map."""
     return Moments(x.mean, x.mean**2 + POOLED_VARIANCE * x.variance)
 
 
-def added(a: Moments, b: Moments) -> Moments:
+def add(a: Moments, b: Moments) -> Moments:
     """The sum of two."""
     return Moments(a.mean + b.mean, a.square + b.square + 2 * a.mean * b.mean)
 
 
-def scaled(x: Moments, factor: Moments) -> Moments:
+def scale(x: Moments, factor: Moments) -> Moments:
     """The product of two."""
     return Moments(x.mean * factor.mean, x.square * factor.square)

@@ -33,7 +33,7 @@ _FEATURES = 2048
 def alexnet_moe(b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN) -> Value:
     """AlexNet with a mixture of experts; those that the gate does not choose are not run (If)."""
     x, shares = _trunk(b, x, experts, chosen)
-    return _head(b, of_chosen(b, shares, lambda: _expert(b, x), (1, _FEATURES)))
+    return _head(b, sum_chosen(b, shares, lambda: _expert(b, x), (1, _FEATURES)))
 
 
 @network("AlexNet")
@@ -42,10 +42,10 @@ def alexnet_moe_dense(
 ) -> Value:
     """The same with all experts run, and the shares of those that are not chosen zero."""
     x, shares = _trunk(b, x, experts, chosen)
-    return _head(b, of_all(b, shares, lambda: _expert(b, x)))
+    return _head(b, sum_all(b, shares, lambda: _expert(b, x)))
 
 
-def of_chosen(
+def sum_chosen(
     b: Builder, shares: Sequence[Value], expert: Callable[[], Value], shape: Shape
 ) -> Value:
     """The sum of what experts of non-zero share give, of a shape, each times its share (1, 1): one If
@@ -63,7 +63,7 @@ def _with_one_more(b: Builder, share: Value, expert: Callable[[], Value], total:
     return b.either(has_share, lambda: b.add(total, b.gate(expert(), share)), lambda: total)
 
 
-def of_all(b: Builder, shares: Sequence[Value], expert: Callable[[], Value]) -> Value:
+def sum_all(b: Builder, shares: Sequence[Value], expert: Callable[[], Value]) -> Value:
     """The same sum of all experts, as frameworks export it."""
     parts = []
     for number, share in enumerate(shares):

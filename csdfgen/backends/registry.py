@@ -28,7 +28,7 @@ BACKENDS = (AUTO, *FOLDERS)
 """Names of backends."""
 
 
-def kernels_of(
+def load_backend(
     backend: str,
     *,
     exact: bool = False,
@@ -39,7 +39,7 @@ def kernels_of(
     """A backend by name; exact, fallback, ways, cl_device: see `PlanOptions`. Raises InputError for a name that is
     none, ways that are none, and a device that is not there; ToolError for a backend that cannot be had on this machine.
     """
-    name = settled(backend)
+    name = resolve_backend(backend)
     if cl_device and name != _ON_DEVICES:
         raise InputError(
             f"{option('cl_device', cl_device)} names a device of {option('backend', _ON_DEVICES)}, which is not asked for: "
@@ -48,11 +48,11 @@ def kernels_of(
     return _made(name, exact, fallback, ways, cl_device)
 
 
-def kernels_for(options: PlanOptions | None) -> Backend:
+def choose_backend(options: PlanOptions | None) -> Backend:
     """The backend that a plan with these options is made for; None: the fastest. Raises ToolError."""
     if options is None:
-        return kernels_of(AUTO)
-    return kernels_of(
+        return load_backend(AUTO)
+    return load_backend(
         options.backend,
         exact=options.exact,
         fallback=options.fallback,
@@ -61,15 +61,17 @@ def kernels_for(options: PlanOptions | None) -> Backend:
     )
 
 
-def computed_by(options: PlanOptions, backend: str = "", cl_device: str = "") -> PlanOptions:
+def replace_backend(options: PlanOptions, backend: str = "", cl_device: str = "") -> PlanOptions:
     """The options of a plan that another backend, or another device, computes; "": its own. Raises InputError."""
-    name = settled(backend or options.backend)
+    name = resolve_backend(backend or options.backend)
     device = cl_device or (options.cl_device if name == options.backend else "")
-    ways = options.ways if name == settled(options.backend) else ""  # words are a backend's own
+    ways = (
+        options.ways if name == resolve_backend(options.backend) else ""
+    )  # words are a backend's own
     return replace(options, backend=name, cl_device=device, ways=ways)
 
 
-def settled(backend: str) -> str:
+def resolve_backend(backend: str) -> str:
     """The name that a backend's name stands for: "auto" is the first that can be had, with a warning that
     says why others cannot. Raises InputError.
     """
@@ -78,14 +80,14 @@ def settled(backend: str) -> str:
     return _fastest() if backend == AUTO else backend
 
 
-def backend_that(trait: str) -> str:
+def find_backend(trait: str) -> str:
     """The name of the first backend with a trait of `Backend` ("emits", "variants"). Raises ToolError where this machine
     can have none, with the reason why it lacks the first.
     """
     why: ToolError | None = None
     for name in FOLDERS:
         try:
-            if getattr(kernels_of(name), trait):
+            if getattr(load_backend(name), trait):
                 return name
         except ToolError as error:
             why = why or error

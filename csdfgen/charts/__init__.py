@@ -13,7 +13,7 @@ from csdfgen.charts.critical import critical_dot
 from csdfgen.charts.gantt import gantt_chart
 from csdfgen.charts.occupancy import occupancy_chart
 from csdfgen.charts.replay import Replay, replay
-from csdfgen.charts.timeline import Timeline, of_periodic, of_schedule, self_timed
+from csdfgen.charts.timeline import Timeline, trace_periodic, trace_schedule, trace_self_timed
 
 __all__ = [
     "Replay",
@@ -21,8 +21,8 @@ __all__ = [
     "critical_dot",
     "gantt_chart",
     "occupancy_chart",
-    "of_periodic",
-    "of_schedule",
     "replay",
-    "self_timed",
+    "trace_periodic",
+    "trace_schedule",
+    "trace_self_timed",
 ]

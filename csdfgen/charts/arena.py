@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from csdfgen.charts.footprint import Footprint, binary, ramp
-from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, label
-from csdfgen.charts.svg import Drawing, number, wide
+from csdfgen.charts.footprint import Footprint, binary_size, ramp
+from csdfgen.charts.plan_axes import Axes, Look, draw_chart, label, merge_spans, shorten_name
+from csdfgen.charts.svg import Drawing, number, text_width
 
 _HEIGHT = 400.0
 _GRID = 5
@@ -24,7 +24,7 @@ _FILLED = 0.7
 
 def arena_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    return chart_of(footprint, f"the arena over {footprint.span}", draw_arena)
+    return draw_chart(footprint, f"the arena over {footprint.span}", draw_arena)
 
 
 def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
@@ -40,18 +40,18 @@ def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -
         mine = shown & ~footprint.scratch & (footprint.layer == line)
         if mine.any():
             rows = int((footprint.end - footprint.row)[mine].sum())
-            title = f"{layer.name}: {rows:,} rows, {binary(int(size[mine].sum()))} over {footprint.span}"
+            title = f"{layer.name}: {rows:,} rows, {binary_size(int(size[mine].sum()))} over {footprint.span}"
             apart, close = _boxes(axes, footprint, mine)
             drawing.shape(close, colors[line], title, edge=colors[line], width=0.6)
             drawing.shape(apart, colors[line], title, edge=look.edge)
     scratch = shown & footprint.scratch
     if scratch.any():
-        title = f"workspace: at most {binary(int(size[scratch].max()))} in a firing"
+        title = f"workspace: at most {binary_size(int(size[scratch].max()))} in a firing"
         drawing.shape("".join(_boxes(axes, footprint, scratch)), look.scratch, title)
     for owner in np.unique(footprint.owner[shown & ~footprint.scratch]).tolist():
         _name(axes, footprint, owner, colors)
     drawing.line(axes.left, axes.top, axes.right, axes.top, look.soft, 1, "5 3")
-    axes.named(axes.right, axes.top - 5, f"arena {binary(footprint.arena)}", "end")
+    axes.named(axes.right, axes.top - 5, f"arena {binary_size(footprint.arena)}", "end")
     axes.firing_axis("firings in their order")
     return axes
 
@@ -77,7 +77,7 @@ def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> tuple[str, str
     step = int(x1.max()) + 3
     shift = lane.reshape(-1) * step
     order = np.lexsort((x0, shift))
-    starts, stops = joined_spans((x0 + shift)[order], (x1 + shift)[order], 2)
+    starts, stops = merge_spans((x0 + shift)[order], (x1 + shift)[order], 2)
     at = starts // step
     boxes = np.column_stack([starts - at * step, stops - at * step, lanes[at]])
     return apart, "".join(_box(axes, *box) for box in boxes.tolist())
@@ -98,7 +98,7 @@ def _name(axes: Axes, footprint: Footprint, owner: int, colors: tuple[str, ...])
     if axes.y(low) - axes.y(high) < _TALL or area < _FILLED * (high - low) * (last - first):
         return
     place = footprint.owners[owner].layer
-    shown = ending(footprint.layers[place].name, axes.x(last) - axes.x(first) - 8, parts=True)
-    if wide(shown, 10) > 0:
+    shown = shorten_name(footprint.layers[place].name, axes.x(last) - axes.x(first) - 8, parts=True)
+    if text_width(shown, 10) > 0:
         middle = (axes.y(low) + axes.y(high)) / 2 + 3.5
         label(axes.drawing, (axes.x(first) + axes.x(last)) / 2, middle, shown, colors[place])

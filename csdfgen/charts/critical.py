@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from csdfgen.dataflow.dot import CriticalArrow, to_dot
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.dataflow.transform import space_in, spaces
+from csdfgen.dataflow.transform import read_capacities, spaces
 from schedules.throughput import throughput
 
 
@@ -16,7 +16,7 @@ def critical_dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency:
     it deadlocks. inconsistency: why it has no execution, "" if it has one. Raises GraphError.
     """
     # channels of free space are drawn as capacities
-    of, room = spaces(graph), {**space_in(graph), **capacities}
+    of, room = spaces(graph), {**read_capacities(graph), **capacities}
     channels = tuple(channel for channel in graph.channels if channel.name not in of)
     drawn = replace(graph, channels=channels)
     if inconsistency:

@@ -152,10 +152,10 @@ class Footprint:
         return replace(self, **found)
 
 
-def binary(size: float, unit: str = "") -> str:
+def binary_size(size: float, unit: str = "") -> str:
     """Bytes with three significant digits or so, in KiB (2^10) or MiB (2^20).
 
-    >>> binary(512), binary(7_424), binary(3_928_576), binary(250_609_664)
+    >>> binary_size(512), binary_size(7_424), binary_size(3_928_576), binary_size(250_609_664)
     ('512 B', '7.25 KiB', '3.75 MiB', '239 MiB')
     """
     if size < 1000:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from csdfgen.charts.footprint import ramp
-from csdfgen.charts.svg import DARK, GREY, INK, LIGHT, MARK, TOP, Drawing, cut, number, wide
+from csdfgen.charts.svg import DARK, GREY, INK, LIGHT, MARK, TOP, Drawing, cut, number, text_width
 
 _LEFT, _RIGHT, _TALL = 64.0, 20.0, 230.0
 _BELOW, _ABOVE = 62.0, 26.0
@@ -139,7 +139,7 @@ def _legend(drawing: Drawing, looks: Mapping[str, tuple[str, str]]) -> float:
         return y
     for name, (color, dash) in looks.items():
         shown = cut(name, _LONGEST)
-        size = 30 + wide(shown, 11) + 18
+        size = 30 + text_width(shown, 11) + 18
         if x > 12 and x + size > drawing.width - 12:
             x, y = 12.0, y + 17
         drawing.line(x, y - 4, x + 24, y - 4, color, 2.2, dash)

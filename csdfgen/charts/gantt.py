@@ -20,12 +20,12 @@ from csdfgen.charts.svg import (
     TOP,
     WIDTH,
     Drawing,
-    counted,
     cut,
-    labelled_every,
+    format_count,
+    label_interval,
     quantity,
     sentence,
-    wide,
+    text_width,
 )
 from csdfgen.charts.timeline import Timeline
 from csdfgen.dataflow.graph import repetition_vector
@@ -73,7 +73,10 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
     actors = timeline.graph.actors
     names = [cut(actor.name, _LONGEST_NAME) for actor in actors]
     height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, len(actors))))
-    left, right = 20 + max((wide(name, ROW_LABEL) for name in names), default=0.0), WIDTH - 24.0
+    left, right = (
+        20 + max((text_width(name, ROW_LABEL) for name in names), default=0.0),
+        WIDTH - 24.0,
+    )
     bottom = TOP + height * len(actors)
     scale = (right - left) / float(timeline.end or 1)
     shaded = _iterations_apart(timeline, scale)
@@ -82,7 +85,7 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
     drawing.heading(title, _facts(timeline))
     _background(drawing, timeline, left, scale, bottom)
     drawing.time_axis(left, right, bottom, TOP, float(timeline.end), timeline.axis)
-    every = labelled_every(height)
+    every = label_interval(height)
     numbered = 0
     for place, (actor, name, row) in enumerate(zip(actors, names, rows, strict=True)):
         middle = TOP + height * (place + 0.5)
@@ -108,7 +111,9 @@ def _facts(timeline: Timeline) -> str:
         span = timeline.periodic
         rate = span.iterations / span.length
         made = "1 iteration" if span.iterations == 1 else f"{span.iterations} iterations"
-        rest = f"transient {counted(span.start)}, period {counted(span.length)} for {made}"
+        rest = (
+            f"transient {format_count(span.start)}, period {format_count(span.length)} for {made}"
+        )
         parts.append(f"{rest}: throughput {rate} iterations a time unit")
     return "; ".join(parts)
 
@@ -201,7 +206,7 @@ def _background(
     drawing.box(first, TOP, second - first, bottom - TOP, "#fdf1e3")
     parts = ((left, first, "transient"), (first, second, "period"), (second, third, "period again"))
     for start, stop, name in parts:
-        if stop - start > wide(name, 10) + 4 and stop <= WIDTH:
+        if stop - start > text_width(name, 10) + 4 and stop <= WIDTH:
             drawing.text((start + stop) / 2, TOP - 8, name, 10, "middle", color="#444444")
 
 
@@ -234,7 +239,7 @@ def _number_phases(drawing: Drawing, row: _Row, middle: float, height: float) ->
     """Write the phases, counted from 1, into bars that are wide enough; how many are."""
     if height * 0.86 < 9 * max(1, len(row.lanes)) or not row.overlap:
         return 0
-    room = max(wide(str(bar.phase + 1), 9) for lane in row.lanes for bar in lane) + 2
+    room = max(text_width(str(bar.phase + 1), 9) for lane in row.lanes for bar in lane) + 2
     numbered = 0
     for lane, y, _ in _by_lane(row, middle, height):
         for bar in lane:

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.footprint import Footprint, binary_size, ramp
 from csdfgen.charts.plan_axes import (
     ON_PAPER,
     Axes,
     Box,
     Look,
     Spot,
-    chart_of,
-    ending,
+    draw_chart,
     label,
-    margins_of,
+    panel_margins,
+    shorten_name,
 )
-from csdfgen.charts.svg import TOP, Drawing, number, wide
+from csdfgen.charts.svg import TOP, Drawing, number, text_width
 
 _OVERVIEW, _HEIGHT = 96.0, 300.0
 _APART = 2.0
@@ -43,7 +43,7 @@ class _Columns:
 
 def memory_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    return chart_of(footprint, f"memory over {footprint.span}", draw_memory, TOP + 4)
+    return draw_chart(footprint, f"memory over {footprint.span}", draw_memory, TOP + 4)
 
 
 def small_memory_chart(footprint: Footprint, width: float = 480, height: float = 150) -> str:
@@ -56,7 +56,9 @@ def small_memory_chart(footprint: Footprint, width: float = 480, height: float =
     _stack(axes, footprint, columns, names=False)
     drawing.line(2, height, width - 2, height, ON_PAPER.soft)
     axes.line(footprint.arena)
-    axes.named(axes.right, axes.y(footprint.arena) + 12, f"arena {binary(footprint.arena)}", "end")
+    axes.named(
+        axes.right, axes.y(footprint.arena) + 12, f"arena {binary_size(footprint.arena)}", "end"
+    )
     return drawing.inline(
         f"{footprint.title}: bytes alive in each of {footprint.firings:,} firings",
         {"style": "max-width:100%;height:auto;color:#222222", "font-family": "sans-serif"},
@@ -69,7 +71,7 @@ def draw_memory(
     """Both panels, or one, below `top`; the axes of the stacked one. scale: bytes that it reaches up
     to, without whole layers; 0 as it needs.
     """
-    left, right = margins_of(drawing)
+    left, right = panel_margins(drawing)
     pixels = int(drawing.width - left - right)
     # columns of two pixels; with few layers, of one
     few = len(footprint.layers) * 2 * pixels <= _MOST_POINTS
@@ -78,7 +80,7 @@ def draw_memory(
     ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
     apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, footprint.most)
     if apart and not scale:
-        gain = f"at most {binary(whole.max())}; by rows (blue), in an arena of {binary(footprint.arena)}"
+        gain = f"at most {binary_size(whole.max())}; by rows (blue), in an arena of {binary_size(footprint.arena)}"
         text = f"To scale: whole layers, {gain}"
         top = drawing.wrapped(left, top + 9, text, 11, bold=True) - 7
         most = float(whole.max()) * 1.04
@@ -139,7 +141,7 @@ def _stack(axes: Axes, footprint: Footprint, columns: _Columns, *, names: bool) 
     most = columns.held.max(axis=1, initial=0)
     for line in np.flatnonzero(most):
         name = footprint.layers[line].name if line < count else "workspace that the firing needs"
-        title = f"{name}: at most {binary(most[line])}"
+        title = f"{name}: at most {binary_size(most[line])}"
         low, high = tops[line] - columns.held[line], tops[line]
         drawing.shape(_bands(axes, xs, low, high), colors[line], title)
     drawing.height = max(drawing.height, axes.bottom)
@@ -186,9 +188,9 @@ def _place_for(
     name: str, xs: np.ndarray, top: np.ndarray, bottom: np.ndarray
 ) -> tuple[float, float, str] | None:
     """(middle, base line, text) where a name fits between the edges of an area; None if nowhere."""
-    shown = ending(name, 150, parts=True)
+    shown = shorten_name(name, 150, parts=True)
     step = float(xs[-1] - xs[0]) / max(1, len(top))
-    count = int((wide(shown, 10) + 8) / max(step, 1e-9)) + 1
+    count = int((text_width(shown, 10) + 8) / max(step, 1e-9)) + 1
     if not shown or count > len(top):
         return None
     views = np.lib.stride_tricks.sliding_window_view
@@ -217,11 +219,15 @@ def _labels(axes: Axes, footprint: Footprint, whole: int) -> None:
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4)] * bool(footprint.firings)
     for size, name, color, at_left in levels:
         axes.line(size, color)
-        axes.label(f"{name} {binary(size)}", _around(axes, axes.y(size), at_left), lines, taken)
+        axes.label(
+            f"{name} {binary_size(size)}", _around(axes, axes.y(size), at_left), lines, taken
+        )
     if footprint.firings:
         axes.drawing.dots([(x, y)], 6, look.mark)
-        text = f"{binary(footprint.most)} alive in firing {footprint.peak + 1:,}"
-        middle = min(max(x - wide(text, 11) / 2, axes.left), axes.right - wide(text, 11))
+        text = f"{binary_size(footprint.most)} alive in firing {footprint.peak + 1:,}"
+        middle = min(
+            max(x - text_width(text, 11) / 2, axes.left), axes.right - text_width(text, 11)
+        )
         sides = ((x + 8, "start"), (x - 8, "end"), (middle, "start"))
         # above the dot there are no bars, but there may be lines
         heights = (*(y - 4 - 13 * k for k in range(2)), *(y + 4 + 13 * k for k in range(6)))

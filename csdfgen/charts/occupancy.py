@@ -25,8 +25,8 @@ from csdfgen.charts.svg import (
     cut,
     quantity,
     sentence,
+    text_width,
     ticks,
-    wide,
 )
 from csdfgen.charts.timeline import Timeline
 from csdfgen.dataflow.graph import Channel
@@ -68,9 +68,9 @@ def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
     shown = sorted(sorted(range(len(strips)), key=lambda place: -strips[place].peak)[:MAX_CHANNELS])
     drawing = Drawing()
     names = [cut(strips[place].name, _LONGEST_NAME) for place in shown]
-    left = 20 + max([54.0, *(wide(name, ROW_LABEL) for name in names)])
+    left = 20 + max([54.0, *(text_width(name, ROW_LABEL) for name in names)])
     sides = [_filled(strips[place], unit) for place in shown]
-    right = WIDTH - 20 - max([0.0, *(wide(side, ROW_LABEL) for side in sides)])
+    right = WIDTH - 20 - max([0.0, *(text_width(side, ROW_LABEL) for side in sides)])
     title = f"{timeline.graph.name}: {unit} held, {timeline.title}"
     drawing.heading(title, _facts(total, len(strips), unit))
     _draw_total(drawing, timeline, total, (left, right), unit)
@@ -186,7 +186,7 @@ def _draw_total(
         drawing.text(left - 7, y + 3.5, f"{value / size:,.10g}", 10, "end")
     drawing.line(left, TOP, left, bottom, "#222222")
     label = f"total, {name}"
-    drawing.text(left - 48, (TOP + bottom) / 2 + wide(label, 11) / 2, label, 11, upright=True)
+    drawing.text(left - 48, (TOP + bottom) / 2 + text_width(label, 11) / 2, label, 11, upright=True)
     corners = [(x, bottom - level * scale) for x, level in _steps(total, left, right, end)]
     drawing.area(corners, bottom, right, DARK, f"total: at most {quantity(total.peak, unit)}")
     if total.capacity is not None:

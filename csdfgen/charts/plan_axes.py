@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from csdfgen.charts.footprint import Footprint, binary
-from csdfgen.charts.svg import INK, PAPER, TOP, WIDTH, Drawing, number, ticks, wide
-from csdfgen.dataflow.dot import visible
+from csdfgen.charts.footprint import Footprint, binary_size
+from csdfgen.charts.svg import INK, PAPER, TOP, WIDTH, Drawing, number, text_width, ticks
+from csdfgen.dataflow.dot import escape_text
 
 _LABEL = 10.0
 _APART = 6.0
@@ -35,7 +35,7 @@ ON_PAPER = Look("#555555", "#dddddd", "#9aa1a9", "#e4e7ea", PAPER, "#c0392b", "#
 IN_PAGE = Look(*(f"var(--{field.name})" for field in fields(Look)))
 
 
-def margins_of(drawing: Drawing) -> tuple[float, float]:
+def panel_margins(drawing: Drawing) -> tuple[float, float]:
     """Pixels left and right of a panel, by the width of the picture."""
     return (72.0, 16.0) if drawing.width >= WIDTH else (54.0, 14.0)
 
@@ -67,11 +67,11 @@ class Axes:
 
     @property
     def left(self) -> float:
-        return (self.margins or margins_of(self.drawing))[0]
+        return (self.margins or panel_margins(self.drawing))[0]
 
     @property
     def right(self) -> float:
-        return self.drawing.width - (self.margins or margins_of(self.drawing))[1]
+        return self.drawing.width - (self.margins or panel_margins(self.drawing))[1]
 
     def x(self, firing: float) -> float:
         return self.left + (self.right - self.left) * firing / max(1, self.firings)
@@ -112,7 +112,7 @@ class Axes:
         these heights), overlaps no box that is taken, and is within the panel; its box is taken
         then. Where there is no such spot, nothing is written.
         """
-        width = wide(text, 11)
+        width = text_width(text, 11)
         for x, y, anchor in spots:
             left = x - width if anchor == "end" else x
             box = (left, y - 10, left + width, y + 3)
@@ -140,7 +140,7 @@ class Axes:
         return f"{path}H{number(self.x(edges[-1]))}V{number(self.bottom)}Z"
 
 
-def chart_of(
+def draw_chart(
     footprint: Footprint,
     what: str,
     draw: Callable[[Drawing, Footprint, Look, float], Axes],
@@ -157,10 +157,10 @@ INK_OF = {ON_PAPER: INK, IN_PAGE: "currentColor"}
 """Colour of lines that are read like text."""
 
 
-def on_color(color: str) -> str:
+def text_color(color: str) -> str:
     """Black or white, whichever is read on a colour.
 
-    >>> on_color("#5b4b9e"), on_color("#e3b045")
+    >>> text_color("#5b4b9e"), text_color("#e3b045")
     ('#ffffff', '#1b1b1b')
     """
     red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
@@ -169,23 +169,24 @@ def on_color(color: str) -> str:
 
 def label(drawing: Drawing, x: float, y: float, name: str, color: str) -> None:
     """A layer's name on an area of its colour, x in the middle."""
-    drawing.text(x, y, name, _LABEL, "middle", color=on_color(color))
+    drawing.text(x, y, name, _LABEL, "middle", color=text_color(color))
 
 
-def ending(name: str, width: float, *, parts: bool = False) -> str:
+def shorten_name(name: str, width: float, *, parts: bool = False) -> str:
     """A name, or as much of its end as fits into `width` pixels, cut after a "/" if there is one. parts: return "" instead of
     cutting it elsewhere.
 
-    >>> ending("features/conv1", 200), ending("features/conv1", 50), ending("features", 35)
+    >>> shorten_name("features/conv1", 200), shorten_name("features/conv1", 50), shorten_name("features", 35)
     ('features/conv1', '…conv1', '…tures')
-    >>> ending("features", 35, parts=True)
+    >>> shorten_name("features", 35, parts=True)
     ''
     """
-    name = visible(name[-_LONGEST_NAME:])
-    if wide(name, _LABEL) <= width:
+    name = escape_text(name[-_LONGEST_NAME:])
+    if text_width(name, _LABEL) <= width:
         return name
     fitting = next(
-        (at for at in range(1, len(name)) if wide(f"…{name[at:]}", _LABEL) <= width), len(name)
+        (at for at in range(1, len(name)) if text_width(f"…{name[at:]}", _LABEL) <= width),
+        len(name),
     )
     slash = name.find("/", fitting - 1, len(name) - 1)
     if slash >= 0:
@@ -193,12 +194,10 @@ def ending(name: str, width: float, *, parts: bool = False) -> str:
     return "" if parts or len(name) - fitting < _FEWEST else f"…{name[fitting:]}"
 
 
-def joined_spans(
-    starts: np.ndarray, stops: np.ndarray, gap: float
-) -> tuple[np.ndarray, np.ndarray]:
+def merge_spans(starts: np.ndarray, stops: np.ndarray, gap: float) -> tuple[np.ndarray, np.ndarray]:
     """Spans in order of their starts, those nearer than `gap` as one.
 
-    >>> [one.tolist() for one in joined_spans(np.array([0, 2, 9]), np.array([1, 4, 10]), 2)]
+    >>> [one.tolist() for one in merge_spans(np.array([0, 2, 9]), np.array([1, 4, 10]), 2)]
     [[0, 9], [4, 10]]
     """
     if not len(starts):
@@ -214,11 +213,11 @@ def _facts(footprint: Footprint) -> str:
     figures = footprint.figures
     parts = [
         f"{footprint.firings:,} firings",
-        f"arena {binary(footprint.arena)}",
-        f"most alive {binary(footprint.most)}, workspace too",
+        f"arena {binary_size(footprint.arena)}",
+        f"most alive {binary_size(footprint.most)}, workspace too",
     ]
     if figures.get("lower_bound"):
-        parts.append(f"bound {binary(figures['lower_bound'])}")
+        parts.append(f"bound {binary_size(figures['lower_bound'])}")
     if figures.get("whole_layer_live"):
-        parts.append(f"whole layers {binary(figures['whole_layer_live'])}")
+        parts.append(f"whole layers {binary_size(figures['whole_layer_live'])}")
     return "; ".join(parts)

@@ -11,9 +11,9 @@ import numpy as np
 
 from csdfgen.charts.footprint import Band, Footprint, Owner
 from csdfgen.charts.memory import small_memory_chart
-from csdfgen.phases.conversion import function_of
+from csdfgen.phases.conversion import describe_function
 from csdfgen.planning.buffers import ARENA, Buffer
-from csdfgen.planning.lifetimes import times_of, whole_layers
+from csdfgen.planning.lifetimes import firing_times, trace_whole_layers
 from csdfgen.planning.plan import Plan
 
 _LISTED = 3
@@ -24,7 +24,7 @@ def footprint(plan: Plan) -> Footprint:
     """Every row of a plan as a rectangle, from the first claim on."""
     actors = plan.conversion.actors
     place = {work.name: at for at, work in enumerate(actors)}
-    times = times_of(plan.order)
+    times = firing_times(plan.order)
     owners: list[Owner] = []
     columns: list[tuple[np.ndarray, ...]] = []
     for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
@@ -49,7 +49,7 @@ def footprint(plan: Plan) -> Footprint:
     )
     return Footprint(
         title=plan.network.name,
-        layers=tuple(Band(work.name, function_of(work), len(work.phases)) for work in actors),
+        layers=tuple(Band(work.name, describe_function(work), len(work.phases)) for work in actors),
         owners=tuple(owners),
         owner=np.repeat(np.arange(len(owners)), counts),
         row=row,
@@ -60,7 +60,7 @@ def footprint(plan: Plan) -> Footprint:
         last=last,
         order=np.array([place[actor] for actor, _ in plan.order], np.int64),
         needed=_needed(plan, times),
-        whole=tuple((place[name], size) for name, size in whole_layers(plan.network)),
+        whole=tuple((place[name], size) for name, size in trace_whole_layers(plan.network)),
         arena=plan.planned_bytes,
         arena_pool=ARENA,
         figures=plan.figures,

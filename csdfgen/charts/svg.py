@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from xml.sax.saxutils import escape, quoteattr
 
-from csdfgen.dataflow.dot import visible
+from csdfgen.dataflow.dot import escape_text
 
 WIDTH, NARROW = 960, 380
 """Of every picture that does not ask for another, and of one for a telephone, in pixels; heights
@@ -34,10 +34,10 @@ _NARROW = frozenset("fijlrtI.,:;'|!()[]{}/- ")
 _LONGEST_TITLE = 200
 
 
-def wide(text: str, size: float) -> float:
+def text_width(text: str, size: float) -> float:
     """About how many pixels a text takes.
 
-    >>> wide("conv", 10) < wide("CONV", 10)
+    >>> text_width("conv", 10) < text_width("CONV", 10)
     True
     """
     units = sum(
@@ -59,7 +59,7 @@ def cut(text: str, longest: int) -> str:
     >>> cut("features/denseblock1/conv2", 16)
     'feature...ck1/conv2'
     """
-    shown = visible(text)
+    shown = escape_text(text)
     return (
         shown
         if len(shown) <= longest + 3
@@ -88,10 +88,10 @@ def quantity(value: float, unit: str) -> str:
     return f"{value / scale:,.2f} {name}"
 
 
-def counted(value: int | Fraction) -> str:
+def format_count(value: int | Fraction) -> str:
     """A whole number with commas, or a fraction.
 
-    >>> counted(Fraction(12000)), counted(Fraction(1, 3))
+    >>> format_count(Fraction(12000)), format_count(Fraction(1, 3))
     ('12,000', '1/3')
     """
     return f"{int(value):,}" if value == int(value) else str(value)
@@ -122,7 +122,7 @@ def ticks(end: float, most: int) -> list[float]:
     return [index * step for index in range(int(end / step + 1e-9) + 1)]
 
 
-def labelled_every(height: float) -> int:
+def label_interval(height: float) -> int:
     """How many rows of this height share the space that one name needs."""
     return 1 if height >= ROW_LABEL else -int(-(ROW_LABEL + 1) // height)
 
@@ -144,7 +144,7 @@ class Drawing:
         more += ' font-weight="bold"' if bold else ""
         more += f' fill="{color}"' if color != INK else ""
         more += f' transform="rotate(-90 {number(x)} {number(y)})"' if upright else ""
-        shown = escape(visible(text))
+        shown = escape(escape_text(text))
         self.parts.append(
             f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{more}>{shown}</text>'
         )
@@ -234,7 +234,7 @@ class Drawing:
     ) -> float:
         """A text on as many lines as it takes up to the right edge; where the next line would be."""
         fitting = int((self.width - x - 12) / (size * (0.6 if bold else 0.55)))
-        for row in textwrap.wrap(visible(text), fitting) or [""]:
+        for row in textwrap.wrap(escape_text(text), fitting) or [""]:
             self.text(x, y, row, size, bold=bold, color=color)
             y += size + 3
         return y
@@ -243,7 +243,7 @@ class Drawing:
         self, left: float, right: float, y: float, top: float, end: float, label: str
     ) -> None:
         """An axis from 0 to `end` along y, with lines up to `top`."""
-        most = int((right - left) / (wide(f"{end:,.0f}", 10) + 24))
+        most = int((right - left) / (text_width(f"{end:,.0f}", 10) + 24))
         shown = ticks(end, max(1, min(8, most)))
         decimals = (
             0
@@ -270,7 +270,7 @@ class Drawing:
         Needs no namespace, has no background; attributes: of the element.
         """
         more = "".join(f" {name}={quoteattr(str(value))}" for name, value in attributes.items())
-        named = f'role="img" aria-label={quoteattr(visible(title))}'
+        named = f'role="img" aria-label={quoteattr(escape_text(title))}'
         return self._svg(f'{self._size()} {named} fill="currentColor"{more}', title, "")
 
     def _size(self) -> str:
@@ -278,14 +278,14 @@ class Drawing:
         return f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
 
     def _svg(self, attributes: str, title: str, paper: str) -> str:
-        parts = [f"<svg {attributes}>", f"<title>{escape(visible(title))}</title>"]
+        parts = [f"<svg {attributes}>", f"<title>{escape(escape_text(title))}</title>"]
         if paper:
             parts.append(f'<rect width="100%" height="100%" fill="{paper}"/>')
         return "\n".join([*parts, *self.parts, "</svg>"]) + "\n"
 
 
 def _tooltip(title: str) -> str:
-    shown = visible(title)
+    shown = escape_text(title)
     return (
         f"<title>{escape(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + '...')}</title>"
         if title

@@ -13,13 +13,13 @@ from fractions import Fraction
 from math import ceil
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from csdfgen.dataflow.transform import space_in
+from csdfgen.dataflow.transform import read_capacities
 from csdfgen.errors import GraphError
-from schedules.links import Link, components, links_of
+from schedules.links import Link, components, make_links
 from schedules.liveness import find_deadlock
 from schedules.periodic import PeriodicSchedule
 from schedules.schedule import Schedule
-from schedules.selftimed import Timing, first_iteration, steady_state
+from schedules.selftimed import Timing, execute_iterations, steady_state
 
 Time = int | Fraction
 
@@ -78,7 +78,7 @@ class Timeline:
         return (self.pace,) * len(times) if self.pace else times
 
 
-def self_timed(
+def trace_self_timed(
     graph: CsdfGraph,
     capacities: Mapping[str, int] | None = None,
     iterations: int | None = None,
@@ -99,12 +99,12 @@ def self_timed(
         raise GraphError(counts, where=f"graph '{graph.name}'")
     deadlock = find_deadlock(graph, given)
     if deadlock is not None:
-        timing = first_iteration(graph, given)
+        timing = execute_iterations(graph, given)
         return _executed(graph, timing, room, None, (str(deadlock),))
-    span, note = _periodic_part(graph, links_of(graph, given), firings)
+    span, note = _periodic_part(graph, make_links(graph, given), firings)
     if iterations is not None or span is None:
         count = iterations or min(3, limit // total)
-        timing = first_iteration(graph, given, count)
+        timing = execute_iterations(graph, given, count)
         shown = f"the first {count} iterations are shown" if count > 1 else "one iteration is shown"
         return _executed(graph, timing, room, span, (*note, shown))
     return _with_two_periods(graph, given, span, limit // total)
@@ -123,7 +123,7 @@ def _executed(
 
 def _room(graph: CsdfGraph, capacities: Mapping[str, int] | None) -> dict[str, int]:
     """Capacities that were given or are in the graph; the smaller one where there are both."""
-    found = space_in(graph)
+    found = read_capacities(graph)
     for name, tokens in (capacities or {}).items():
         found[name] = min(tokens, found.get(name, tokens))
     return found
@@ -157,18 +157,18 @@ def _with_two_periods(
     end = span.start + 2 * span.length
     count = ceil(end / pace) + 1
     while count <= most:
-        timing = first_iteration(graph, given, count)
+        timing = execute_iterations(graph, given, count)
         missing = end - min(starts[-1] for starts in timing.starts)
         if missing <= 0:
             cut = tuple(tuple(start for start in starts if start < end) for starts in timing.starts)
             return Timeline(graph, _SELF_TIMED, cut, end, _room(graph, given), span)
         count += ceil(missing / pace) + 1
-    timing = first_iteration(graph, given, most)
+    timing = execute_iterations(graph, given, most)
     note = f"iterations shown: the first {most:,}; two periods would take {count:,}"
     return _executed(graph, timing, _room(graph, given), span, (note,))
 
 
-def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
+def trace_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
     """The firings of a single-processor schedule one after the other, each for its execution time;
     one time unit each if the graph gives no times."""
     index = {actor.name: number for number, actor in enumerate(graph.actors)}
@@ -188,7 +188,7 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
     return Timeline(graph, title, begun, now, room, None, (f"{note} {lasts}",), pace)
 
 
-def of_periodic(
+def trace_periodic(
     graph: CsdfGraph,
     schedule: PeriodicSchedule,
     capacities: Mapping[str, int] | None = None,

@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 
-from csdfgen.errors import CsdfgenError, options_as_flags
+from csdfgen.errors import CsdfgenError, name_options_as_flags
 
 __all__ = ["main"]
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     waits.addHandler(said)
     waits.setLevel(logging.INFO)
     try:
-        with warnings.catch_warnings(), options_as_flags():
+        with warnings.catch_warnings(), name_options_as_flags():
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")
             code = _run(sys.argv[1:] if arguments is None else list(arguments))

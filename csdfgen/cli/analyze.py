@@ -30,18 +30,18 @@ from csdfgen.cli.schedule import PICTURES, Gantt
 from csdfgen.cli.terminal import (
     Progress,
     csv_text,
-    dim,
+    dim_text,
+    escape,
     figures_table,
-    plain,
-    reporting,
     say,
     say_json,
+    show_progress,
     table,
 )
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
@@ -186,7 +186,7 @@ class Analyze(Command):
         """Answer what was asked about a model or a graph. Raises CsdfgenError."""
         asked = self.cut.read()
         self._check()
-        with reporting() as progress:
+        with show_progress() as progress:
             title, sections, rows = self._report(asked, progress)
         if self.csv is not None:
             from csdfgen.devices.model import COLUMNS
@@ -272,9 +272,9 @@ class Analyze(Command):
 
     def _report(self, asked: Asked, progress: Progress) -> Report:
         if is_graph_file(self.model):
-            from csdfgen.cli.analyze_graph import about_graph
+            from csdfgen.cli.analyze_graph import answer_graph
 
-            return about_graph(self, [flag for flag, *_ in asked.typed()], progress)
+            return answer_graph(self, [flag for flag, *_ in asked.typed()], progress)
         names = ("engine", "method", "overlap", "tokens")
         how = [name for name in names if getattr(self, name) is not None]
         how += ["capacities"] * bool(self.capacities)
@@ -289,7 +289,7 @@ class Analyze(Command):
         """Answer what was asked about a model: its memory if nothing was. Raises CsdfgenError."""
         from csdfgen.cli.models import load_network, network_graph, plan_network
         from csdfgen.devices.catalogue import device
-        from csdfgen.devices.memory import account_on
+        from csdfgen.devices.memory import account_device_memory
 
         if self.asked:  # a phase for every output row, where nothing else is said
             asked = replace(asked, given={"rows": "paper", **asked.given})
@@ -304,9 +304,9 @@ class Analyze(Command):
         if profile is not None or not self.asked:
             progress("planning")
             plan = plan_network(network, asked, progress)
-            layers = counted(len(plan.network.layers), "layer")
-            titles.append(f"{layers} in {counted(len(plan.order), 'firing')}")
-            account = account_on(plan, profile)
+            layers = pluralize(len(plan.network.layers), "layer")
+            titles.append(f"{layers} in {pluralize(len(plan.order), 'firing')}")
+            account = account_device_memory(plan, profile)
             values = {"memory": dict(plan.figures), "account": account.to_json()}
             shown = figures_table(plan.figures), f"\naccount    {account}"
             sections.append(Section(values, shown))
@@ -314,20 +314,20 @@ class Analyze(Command):
                 section, rows = _device_section(plan, account, profile, self.model, asked, progress)
                 sections.append(section)
         if self.asked:
-            from csdfgen.cli.analyze_graph import graph_sections, without_overlap
+            from csdfgen.cli.analyze_graph import graph_sections, remove_overlap
             from csdfgen.cli.graphs import graph_sizes
-            from csdfgen.dataflow.graph import with_serial_loops
+            from csdfgen.dataflow.graph import add_serial_loops
 
             progress("converting")
-            graph = with_serial_loops(network_graph(network, asked, tokens=self.tokens or "rows"))
-            subject, left_out = (graph, ()) if self.overlap else without_overlap(graph)
+            graph = add_serial_loops(network_graph(network, asked, tokens=self.tokens or "rows"))
+            subject, left_out = (graph, ()) if self.overlap else remove_overlap(graph)
             titles.append(graph_sizes(subject))
             # rows of tensors of different widths do not add up
             command = replace(self, unit=self.unit or "bytes")
             sections += graph_sections(command, subject, left_out, progress)
         settings = {name: asked.given.get(name, getattr(DEFAULTS, name)) for name in CONVERSION}
         given = " ".join(f"--{name} {value}" for name, value in settings.items())
-        title = f"{plain(self.model)}: {'; '.join(titles)}, {given}"
+        title = f"{escape(self.model)}: {'; '.join(titles)}, {given}"
         return title, [Section({"model": self.model, **settings}, ()), *sections], rows
 
 
@@ -373,12 +373,12 @@ def _of_device(
     needs: tuple[Demand, ...],
     height: FittingHeight | None,
 ) -> Iterator[Part]:
-    yield f"\n{plain(profile.name)}: {plain(profile.title)}\n"
+    yield f"\n{escape(profile.name)}: {escape(profile.title)}\n"
     rows = (
         (
             one.name, one.function, str(one.phases), str(one.rows), f"{1e3 * one.seconds:,.3f}",
             f"{one.seconds / found.seconds:.1%}" if found.seconds else "", f"{1e6 * one.phase:,.1f}",
-            dim(f"{one.origin}: {one.how}"),
+            dim_text(f"{one.origin}: {one.how}"),
         )
         for one in found.layers if one.phases
     )  # fmt: skip
@@ -386,12 +386,12 @@ def _of_device(
     yield table("layer", "operator", *numbers, "origin", rows=rows)
     views = sum(not layer.phases for layer in found.layers)
     if views:
-        yield f"and {counted(views, 'layer that computes', 'layers that compute')} nothing (views)"
+        yield f"and {pluralize(views, 'layer that computes', 'layers that compute')} nothing (views)"
     yield ""
     yield from _of_memory(needs, height)
     yield from _of_times(profile, found)
     for note in profile.notes:
-        yield f"note       {plain(note)}"
+        yield f"note       {escape(note)}"
 
 
 def _of_memory(needs: tuple[Demand, ...], height: FittingHeight | None) -> Iterator[str]:
@@ -424,7 +424,7 @@ def _of_times(profile: DeviceProfile, found: Estimate) -> Iterator[str]:
     if cores > 1:
         yield (
             f"pipelined  {_fps(found.pipelined)}, limited by {found.limit}: layers in their order dealt out to "
-            f"{counted(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; modelled"
+            f"{pluralize(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; modelled"
         )
     else:
         yield f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over"

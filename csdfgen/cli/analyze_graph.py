@@ -18,24 +18,24 @@ from csdfgen.charts import (
     critical_dot,
     gantt_chart,
     occupancy_chart,
-    of_periodic,
-    of_schedule,
-    self_timed,
+    trace_periodic,
+    trace_schedule,
+    trace_self_timed,
 )
 from csdfgen.cli.analyze import Analyze, Part, Report, Section
-from csdfgen.cli.graphs import capacities_for, graph_sizes, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import Progress, dim, plain, table
+from csdfgen.cli.graphs import graph_sizes, parse_capacities, read_graph_file, resolve_capacities
+from csdfgen.cli.terminal import Progress, dim_text, escape, table
 from csdfgen.dataflow.graph import Channel, CsdfGraph
-from csdfgen.dataflow.transform import space_in, without
-from csdfgen.errors import InconsistentError, InputError, about
+from csdfgen.dataflow.transform import read_capacities, remove_channels
+from csdfgen.errors import InconsistentError, InputError, prefix_errors
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 from schedules.analysis import Analysis, analyze, to_json
 from schedules.liveness import Deadlock
-from schedules.periodic import periodic_schedule, why_unlimited
+from schedules.periodic import explain_unlimited, periodic_schedule
 from schedules.selftimed import MAX_FIRINGS
 from schedules.sizing import Unit, lower_bounds
-from schedules.static import point_of, static_schedule, write_storage_plan
+from schedules.static import choose_point, static_schedule, write_storage_plan
 from schedules.storage import StorageDistribution
 from schedules.throughput import CriticalLink, Throughput, throughput
 from sdf3_bridge.engines import TIMEOUT, analyze_kiter, analyze_sdf3
@@ -50,13 +50,13 @@ _TIME_UNIT = " (a time unit is a multiply-accumulate, or an element where a laye
 """Of graphs that were made from a network (`ops.base.Operator.cost`)."""
 
 
-def without_overlap(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[Channel, ...]]:
+def remove_overlap(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[Channel, ...]]:
     """A graph without its self-loops for rows that are kept between phases, and these."""
     overlap = tuple(channel for channel in graph.channels if channel.kind == "overlap")
-    return without(graph, "overlap"), overlap
+    return remove_channels(graph, "overlap"), overlap
 
 
-def about_graph(command: Analyze, of_models: Sequence[str], progress: Progress) -> Report:
+def answer_graph(command: Analyze, of_models: Sequence[str], progress: Progress) -> Report:
     """Answer what was asked about a graph file: its structure and throughput if nothing was. of_models: flags
     given that are for models. Raises CsdfgenError.
     """
@@ -64,11 +64,11 @@ def about_graph(command: Analyze, of_models: Sequence[str], progress: Progress) 
     progress("loading")
     file = parse_capacities(command.capacities).file
     graph = read_graph_file(command.model, [*of_models, *others], file)
-    subject, left_out = without_overlap(graph) if command.overlap is False else (graph, ())
+    subject, left_out = remove_overlap(graph) if command.overlap is False else (graph, ())
     if not command.asked:
         command = replace(command, throughput=True)
     sections = graph_sections(command, subject, left_out, progress)
-    return f"{plain(command.model)}: {graph_sizes(subject)}", sections, []
+    return f"{escape(command.model)}: {graph_sizes(subject)}", sections, []
 
 
 def graph_sections(
@@ -77,11 +77,11 @@ def graph_sections(
     """The answers about a graph, a section a question. left_out: overlap self-loops that are not in it. Raises
     CsdfgenError, which names the model.
     """
-    capacities = capacities_for(graph, parse_capacities(command.capacities))
+    capacities = resolve_capacities(graph, parse_capacities(command.capacities))
     for path in (command.output, *command.pictures.values()):
         if path is not None:
             check_writable(path)
-    with about(command.model):
+    with prefix_errors(command.model):
         found = ENGINES[command.engine or "auto"](graph, command, capacities, progress)
         unit = command.unit or "tokens"
         engine = "native" if command.engine in (None, "auto") else command.engine
@@ -95,7 +95,7 @@ def graph_sections(
         if speed is not None:
             peaks = {} if speed.peaks is None else {"peaks_self_timed": dict(speed.peaks)}
             sections.append(
-                Section(peaks, of_throughput(graph, speed, command.method == "self-timed"))
+                Section(peaks, describe_throughput(graph, speed, command.method == "self-timed"))
             )
         if found.latency is not None:
             sections.append(Section({}, _of_latency(graph, found.latency, found.peaks or {})))
@@ -108,7 +108,7 @@ def graph_sections(
         if command.output is not None:
             sections.append(_written(command, graph, found, unit))
         if command.pictures:
-            drawn = point_of(buffers).capacities if buffers else capacities
+            drawn = choose_point(buffers).capacities if buffers else capacities
             sections.append(_pictures(command, graph, drawn, unit, found.inconsistency))
         return sections
 
@@ -192,14 +192,14 @@ def _of_tool(found: Analysis) -> Iterator[str]:
     if tool is None:
         return
     lines = [
-        f"{tool.title} (version {plain(tool.version)}, {plain(tool.path)}) in {tool.seconds:,.3f} s, checked by the engine here"
+        f"{tool.title} (version {escape(tool.version)}, {escape(tool.path)}) in {tool.seconds:,.3f} s, checked by the engine here"
     ]
     if tool.printed:
         per = "" if tool.k == 1 else f" per iteration of its own, {tool.k:,} of those below"
         lines.append(f"printed a throughput of {tool.printed}{per}")
     yield from _told("engine", *lines)
     for note in found.notes:
-        yield from _told("note", plain(note))
+        yield from _told("note", escape(note))
 
 
 def _of_structure(graph: CsdfGraph, found: Analysis, limited: bool) -> Iterator[Part]:
@@ -208,14 +208,14 @@ def _of_structure(graph: CsdfGraph, found: Analysis, limited: bool) -> Iterator[
     """
     firings = found.repetition
     if firings is None:
-        yield from _told("consistent", f"no; {plain(found.inconsistency)}")
+        yield from _told("consistent", f"no; {escape(found.inconsistency)}")
         return
     each = "it has no actor"
     if firings:
         least, most = min(firings.values()), max(firings.values())
         numbers = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        each = f"{numbers} by each of {counted(len(firings), 'actor')}"
-    total = counted(sum(firings.values()), "firing")
+        each = f"{numbers} by each of {pluralize(len(firings), 'actor')}"
+    total = pluralize(sum(firings.values()), "firing")
     yield from _told("consistent", f"yes; an iteration takes {total}, {each}")
     if found.components:
         yield from _told("components", _components(found.components))
@@ -233,7 +233,7 @@ def _of_structure(graph: CsdfGraph, found: Analysis, limited: bool) -> Iterator[
 
 def _components(components: Sequence[Sequence[str]]) -> str:
     names = max(components, key=len)
-    largest = ", ".join(map(plain, names[:_SHOWN]))
+    largest = ", ".join(map(escape, names[:_SHOWN]))
     largest += f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     if len(components) == 1:
         return f"1, strongly connected: {largest}"
@@ -248,23 +248,23 @@ def _deadlock(deadlock: Deadlock | None, limited: bool) -> Iterator[str]:
     if deadlock is None:
         yield f"none{under}"
         return
-    firings = counted(deadlock.firings, "firing")
+    firings = pluralize(deadlock.firings, "firing")
     yield f"yes{under}, after {firings}; each waits for the next, the last for the first:"
-    yield from (plain(str(wait)) for wait in deadlock.cycle[:_SHOWN])
+    yield from (escape(str(wait)) for wait in deadlock.cycle[:_SHOWN])
     more = len(deadlock.cycle) - _SHOWN
     if more > 0:
-        yield f"and {counted(more, 'actor')} more, each waiting for the next (--json has all)"
+        yield f"and {pluralize(more, 'actor')} more, each waiting for the next (--json has all)"
 
 
 # Throughput and latency -------------------------------------------------------------------------
 
 
-def of_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> Iterator[Part]:
+def describe_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> Iterator[Part]:
     """Iterations per time unit, how it was found, what limits it; `executed`: whether self-timed
     execution was asked for.
     """
     if found.value == inf:
-        reason, way_out = why_unlimited(graph)
+        reason, way_out = explain_unlimited(graph)
         yield from _told("throughput", f"unlimited: {reason}; to limit it, {way_out}")
         return
     if not found.value and found.deadlock is not None:
@@ -275,12 +275,12 @@ def of_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> Iterat
     lines = [f"{_fraction(found.value)} iterations per time unit ({kind}; {found.method})"]
     if found.value:
         each = 1 / Fraction(found.value)
-        units = counted(each.numerator, "time unit")
+        units = pluralize(each.numerator, "time unit")
         if each.denominator > 1:
             units = f"{each} = {float(each):,.9g} time units"
         lines.append(f"an iteration every {units}{_unit_of(graph)}")
     if found.transient is not None and found.period is not None:
-        transient = counted(found.transient, "time unit")
+        transient = pluralize(found.transient, "time unit")
         lines.append(f"self-timed: transient of {transient}, then periods of {found.period:,}")
     elif executed:
         lines.append(
@@ -297,7 +297,7 @@ def of_throughput(graph: CsdfGraph, found: Throughput, executed: bool) -> Iterat
 
 def _of_latency(graph: CsdfGraph, latency: int, peaks: Mapping[str, int]) -> Iterator[Part]:
     """Time of the first iteration and what its channels then held."""
-    units = counted(latency, "time unit")
+    units = pluralize(latency, "time unit")
     said = f"{units} from the first start to the last end of one iteration{_unit_of(graph)}"
     yield from _told("latency", said)
     yield from _held(graph, peaks, "most tokens held in this iteration")
@@ -325,9 +325,9 @@ def _held(graph: CsdfGraph, peaks: Mapping[str, int], title: str) -> Iterator[Pa
 
 def _link(link: CriticalLink) -> str:
     if not link.channel:
-        return f"{plain(link.source)} itself, whose firings follow each other"
-    by = f"space in {plain(link.channel)}" if link.space else plain(link.channel)
-    return f"{plain(link.source)} -> {plain(link.target)} ({by})"
+        return f"{escape(link.source)} itself, whose firings follow each other"
+    by = f"space in {escape(link.channel)}" if link.space else escape(link.channel)
+    return f"{escape(link.source)} -> {escape(link.target)} ({by})"
 
 
 def _fraction(value: Fraction | float) -> str:
@@ -368,7 +368,7 @@ def _of_buffers(
         return sum(capacities.values()), size, str(speed), decimal, share, _proof(point)
 
     apart = ", whatever capacities were given" if limited else ""
-    many = counted(len(found), "distribution")
+    many = pluralize(len(found), "distribution")
     yield from _told("buffers", f"{many} of storage over the channels, smallest first{apart}")
     columns = ("> tokens", "> bytes", "throughput", "decimal", "> of the fastest")
     proven = f"least in {command.unit or 'tokens'}"
@@ -383,7 +383,7 @@ def _of_buffers(
     yield table("channel", "kind", "from", "to", "> bytes a token", *of_each, rows=rows)
     more = len(found) - len(chosen)
     if more:
-        yield dim(f"and {counted(more, 'distribution')} before the last (--json has all)")
+        yield dim_text(f"and {pluralize(more, 'distribution')} before the last (--json has all)")
     yield ""
 
 
@@ -403,13 +403,13 @@ def _not_counted(
     """Channels that storage does not count; an overlap self-loop takes as much in every distribution."""
     lines = []
     if serial:
-        loop = counted(serial, "serial self-loop")
+        loop = pluralize(serial, "serial self-loop")
         lines.append(f"{loop} of one token, which keep actors from overlapping with themselves")
     if left_out:
-        tokens = counted(sum(loops.values()), "token")
-        size = counted(sum(loops[one.name] * one.token_bytes for one in left_out), "byte")
+        tokens = pluralize(sum(loops.values()), "token")
+        size = pluralize(sum(loops[one.name] * one.token_bytes for one in left_out), "byte")
         lines.append(
-            f"{counted(len(left_out), 'overlap self-loop')} for what actors keep between phases: {tokens}, {size} in any of "
+            f"{pluralize(len(left_out), 'overlap self-loop')} for what actors keep between phases: {tokens}, {size} in any of "
             "these distributions (--overlap counts them)"
         )
     yield from _told("not counted", *lines)
@@ -419,10 +419,10 @@ def _written(command: Analyze, graph: CsdfGraph, found: Analysis, unit: Unit) ->
     """Write the least of the distributions as a file that `csdfgen run --plan` takes."""
     if not found.consistent:
         raise InconsistentError(found.inconsistency)
-    path, point = command.output, point_of(found.buffers or ())
+    path, point = command.output, choose_point(found.buffers or ())
     assert path is not None
-    firings = counted(len(write_storage_plan(path, graph, point).firings), "firing")
-    size = counted(point.size, unit[:-1])
+    firings = pluralize(len(write_storage_plan(path, graph, point).firings), "firing")
+    size = pluralize(point.size, unit[:-1])
     said = f"\n{path}: {firings} in buffers of {size}, throughput {point.throughput}"
     return Section({"plan": str(path)}, [said])
 
@@ -447,8 +447,8 @@ def _pictures(
     if charts and inconsistency:
         raise InconsistentError(f"{inconsistency}; it has no execution to be drawn")
     weight = {c.name: c.token_bytes if unit == "bytes" else 1 for c in graph.channels}
-    room = {**space_in(graph), **capacities}
-    total = counted(sum(room[name] * weight[name] for name in room), unit[:-1])
+    room = {**read_capacities(graph), **capacities}
+    total = pluralize(sum(room[name] * weight[name] for name in room), unit[:-1])
     within = f" within capacities of {total}" if room else ", channels unbounded"
     lines = []
     if command.dot is not None:
@@ -457,7 +457,7 @@ def _pictures(
         lines.append(f"{command.dot}: the graph{within}")
     if charts:
         timeline = _timeline(command.draw or "self-timed", graph, capacities)
-        shown = f"{counted(timeline.firings, 'firing')}, {timeline.title}{within}"
+        shown = f"{pluralize(timeline.firings, 'firing')}, {timeline.title}{within}"
         if gantt is not None:
             write_bytes(gantt, gantt_chart(timeline))
             lines.append(f"{gantt}: {shown}")
@@ -470,7 +470,7 @@ def _pictures(
 
 def _timeline(draw: str, graph: CsdfGraph, capacities: Mapping[str, int]) -> Timeline:
     if draw == "static":
-        return of_schedule(graph, static_schedule(graph, capacities))
+        return trace_schedule(graph, static_schedule(graph, capacities))
     if draw == "periodic":
-        return of_periodic(graph, periodic_schedule(graph, capacities), capacities)
-    return self_timed(graph, capacities)
+        return trace_periodic(graph, periodic_schedule(graph, capacities), capacities)
+    return trace_self_timed(graph, capacities)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import JSON, Loaded, ModelArgument, check_picture, refuse_graph
-from csdfgen.cli.terminal import csv_text, reporting, say, say_json
+from csdfgen.cli.terminal import csv_text, say, say_json, show_progress
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
@@ -60,10 +60,10 @@ class BenchServe(Command):
     def run(self) -> None:
         """Measure, print, and write what is asked for. Raises CsdfgenError."""
         from csdfgen.cli.models import load_network
-        from csdfgen.model.units import time_of
-        from csdfgen.serving.bench import measured
-        from csdfgen.serving.policies import policy_of
-        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.model.units import parse_time
+        from csdfgen.serving.bench import measure_policies
+        from csdfgen.serving.policies import parse_policy
+        from csdfgen.serving.programs import Programs, measure_times
         from csdfgen.serving.service import plan
 
         refuse_graph(self.model, ", which cannot be served; give the model")
@@ -72,19 +72,19 @@ class BenchServe(Command):
             check_writable(path)
         names = [name.strip() for name in self.policies.split(";")]
         for name in names:
-            policy_of(name)
+            parse_policy(name)
         loads, rates = _numbers("loads", self.loads), _numbers("rates", self.rates)
         several = [int(one) for one in _numbers("several", self.several)]
         if not (loads or rates or several):
             raise InputError("no traffic is given; give --loads, --rates or --several")
-        wanted = math.inf if self.deadline is None else time_of(self.deadline, "deadline")
+        wanted = math.inf if self.deadline is None else parse_time(self.deadline, "deadline")
         asked = self.loaded.read()
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("planning and measuring")
             network = load_network(self.model, asked)
             service = plan(network, max_batch=self.max_batch, stages=self.stages)
-            times = measured_times(Programs(service))
-            capacity, points = measured(
+            times = measure_times(Programs(service))
+            capacity, points = measure_policies(
                 self.model, network, times, names, loads=loads, rates=rates, several=several, count=self.requests,
                 deadline=wanted, seed=self.seed, progress=progress,
                 options=["--stages", str(self.stages), *chain(*asked.typed())],

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.emit_c import Oversize, Target
-from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix, counts_of
+from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix, parse_counts
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say, say_json
-from csdfgen.errors import InputError, about
+from csdfgen.cli.terminal import escape, say, say_json, show_progress
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.model.options import PlanOptions, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli import models
@@ -51,29 +51,29 @@ class Bundle(Command):
 
     def run(self) -> None:
         """Write the archive. Raises CsdfgenError."""
-        from csdfgen.backends.registry import backend_that
-        from csdfgen.cli.models import planned
+        from csdfgen.backends.registry import find_backend
+        from csdfgen.cli.models import load_or_plan
         from csdfgen.devices.measure import HEIGHTS
         from csdfgen.emission.names import network_name
-        from csdfgen.emission.targets import target_of
+        from csdfgen.emission.targets import get_target
 
         source = self.planning.source(self.model)
-        count = target_of(self.target).count
-        heights = counts_of(self.heights, "heights", "rows") if self.heights else HEIGHTS
+        count = get_target(self.target).count
+        heights = parse_counts(self.heights, "heights", "rows") if self.heights else HEIGHTS
         check_suffix(self.output, *_ARCHIVE)
-        with reporting() as progress:
-            found = planned(source, progress, backend=backend_that("emits"), count=count)
+        with show_progress() as progress:
+            found = load_or_plan(source, progress, backend=find_backend("emits"), count=count)
             file = self.output or Path(f"{network_name(found.title)}.tar.gz")
             check_suffix(file, *_ARCHIVE)
-            with about(found.model, if_silent=True):
+            with prefix_errors(found.model, if_silent=True):
                 made = self._bundled(found, heights, file, progress)
         if self.as_json:
             facts = {"output": str(file), "model": found.model, **asdict(made)}
             say_json({**facts, "heights": heights, "bytes": file.stat().st_size})
             return
         say(
-            f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
-            f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
+            f"{file}: {escape(made.name)}, {pluralize(len(made.files), 'file')} and what times "
+            f"{pluralize(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
             f"{made.weights_bytes:,}, arena of {made.arena_bytes:,}\n"
             f"there: tar xmzf {file.name} && make -C {made.name} result.json; "
             "here: csdfgen profile --import result.json -o board.toml",
@@ -84,28 +84,28 @@ class Bundle(Command):
         self, found: models.Planned, heights: tuple[int, ...], file: Path, progress: Progress
     ) -> Emitted:
         import runtime
-        from csdfgen.backends.registry import backend_that, kernels_of
-        from csdfgen.devices.boards import about_actors, about_network
+        from csdfgen.backends.registry import find_backend, load_backend
+        from csdfgen.devices.boards import describe_actors, describe_network
         from csdfgen.emission.bundle import Part, bundle
-        from csdfgen.emission.times import inputs_of
-        from csdfgen.planning.planner import plan_of
+        from csdfgen.emission.times import make_inputs
+        from csdfgen.planning.planner import plan_fixed_heights
 
         network = found.network
         if network.batch > 1:
             raise InputError(
                 f"is for {network.batch} images a call; times are of one image, leave --batch and --frames out"
             )
-        kernels = kernels_of(backend_that("emits"))
+        kernels = load_backend(find_backend("emits"))
         parts = []
         for number, height in enumerate(heights):
             progress("planning what is timed", number, len(heights))
-            timed = plan_of(network, PlanOptions(str(height)), kernels)
-            parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
+            timed = plan_fixed_heights(network, PlanOptions(str(height)), kernels)
+            parts.append(Part(timed, {"rows": str(height)}, describe_actors(timed)))
         progress("computing outputs to compare with")
-        feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}
+        feeds = {tensor.name: make_inputs(tensor) for tensor in network.inputs}
         outputs = runtime.compile(found.plan, backend=kernels.name)(feeds)
         return bundle(
             found.plan, found.title, file, parts, kernels, outputs,
-            about_network(found.title, self.target, kernels.name, __version__),
+            describe_network(found.title, self.target, kernels.name, __version__),
             target=self.target, oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
         )  # fmt: skip

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import in_bytes, plain, say, say_json, table
+from csdfgen.cli.terminal import escape, format_bytes, say, say_json, table
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +24,11 @@ class Cache(Command):
 
     def run(self) -> None:
         """Show what is kept, or remove it. Raises InputError for a limit that is no size."""
-        from csdfgen.cache import cached, limit, places, remove
+        from csdfgen.cache import limit, list_entries, places, remove
         from csdfgen.files import cache_folder
 
-        most, removed = limit(), [one for one in cached() if self.clear and remove(one)]
-        left, path = cached(), next(iter(places()), cache_folder(""))
+        most, removed = limit(), [one for one in list_entries() if self.clear and remove(one)]
+        left, path = list_entries(), next(iter(places()), cache_folder(""))
         kinds = {
             kind: [one.nbytes for one in left if one.kind == kind]
             for kind in sorted({one.kind for one in left})
@@ -42,11 +42,11 @@ class Cache(Command):
             return
         if self.clear:
             say(
-                f"removed {counted(len(removed), 'file')}, {in_bytes(sum(one.nbytes for one in removed))}"
+                f"removed {pluralize(len(removed), 'file')}, {format_bytes(sum(one.nbytes for one in removed))}"
             )
-        rows = ((kind, len(sizes), in_bytes(sum(sizes))) for kind, sizes in kinds.items())
+        rows = ((kind, len(sizes), format_bytes(sum(sizes))) for kind, sizes in kinds.items())
         if kinds:
             say(table("kind", "files", "bytes", rows=rows))
         say(
-            f"{plain(str(path))}: {counted(len(left), 'file')}, {in_bytes(total)}; the limit is {in_bytes(most)}"
+            f"{escape(str(path))}: {pluralize(len(left), 'file')}, {format_bytes(total)}; the limit is {format_bytes(most)}"
         )

@@ -78,7 +78,7 @@ class Command(ABC):
         return arguments
 
 
-def function_of(command: type[Command]) -> Callable[..., None]:
+def make_function(command: type[Command]) -> Callable[..., None]:
     """A function that makes and runs a command, with a parameter for each of its options."""
 
     def function(**given: Any) -> None:
@@ -184,7 +184,7 @@ def application(first: str) -> typer.Typer:
             one for one in kinds if issubclass(one, Command) and one.__module__ == module.__name__
         )
         examples = "\n\n".join(["Examples:", *(f"  {line}" for line in command.examples)])
-        function = function_of(command)
+        function = make_function(command)
         known = {"spelled": command.spelled, "texts": _texts(function)}
         app.command(
             name,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import JSON, source_of
+from csdfgen.cli.options import JSON, parse_source
 from csdfgen.cli.report import PageOption, check_page
-from csdfgen.cli.terminal import plain, reporting, say, say_json, table
+from csdfgen.cli.terminal import escape, say, say_json, show_progress, table
 from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.pages.comparison import Comparison, LayerPair
@@ -50,21 +50,21 @@ class Compare(Command):
 
     def run(self) -> None:
         """Print the comparison, or write it as a page. Raises CsdfgenError."""
-        from csdfgen.cli.models import planned
-        from csdfgen.pages.comparison import compared, comparison_page, to_json
+        from csdfgen.cli.models import load_or_plan
+        from csdfgen.pages.comparison import compare_plans, comparison_page, to_json
 
-        sides = source_of(self.a), source_of(self.b)
+        sides = parse_source(self.a), parse_source(self.b)
         names = self.a, self.b if self.a != self.b else f"{self.b} (again)"
         check_page(self.output)
-        with reporting() as progress:
-            found = compared(names, [planned(side, progress).plan for side in sides])
+        with show_progress() as progress:
+            found = compare_plans(names, [load_or_plan(side, progress).plan for side in sides])
             page = comparison_page(found) if self.output is not None else b""
         if self.output is not None:
             write_bytes(self.output, page)
         if self.as_json:
             say_json(to_json(found))
         elif self.output is not None:
-            say(f"{self.output}: {' and '.join(map(plain, names))}", wrap=False)
+            say(f"{self.output}: {' and '.join(map(escape, names))}", wrap=False)
         else:
             _show(found)
 
@@ -79,20 +79,20 @@ def _show(found: Comparison) -> None:
     left, right = found.a.facts(), found.b.facts()
     for name in FACTS:
         style = "" if left[name] == right[name] else "bold yellow"
-        rows.append((name, _number(left[name]), Text(plain(_number(right[name])), style)))
+        rows.append((name, _number(left[name]), Text(escape(_number(right[name])), style)))
     same = (
         "the same phases in the same order" if found.same_order else "the orders of firings differ"
     )
     differing = sorted((one for one in found.layers if one.differs), key=_bytes_apart)
-    say(f"A  {plain(found.a.name)}\nB  {plain(found.b.name)}\n", wrap=False)
+    say(f"A  {escape(found.a.name)}\nB  {escape(found.b.name)}\n", wrap=False)
     say(
         table("", "> A", "> B", "> B/A", rows=rows),
-        f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ",
+        f"\n{same}; {len(differing):,} of {pluralize(len(found.layers), 'layer')} differ",
     )
     if not differing:
         return
     layers = [(one.name, *(_pair(a, b) for _, a, b in one.values())) for one in differing[:_SHOWN]]
-    rest = counted(len(differing) - _SHOWN, "other")
+    rest = pluralize(len(differing) - _SHOWN, "other")
     more = [(f"and {rest}, all with --json or -o page.html",)]
     columns = ("> phases", "> rows a phase", "> holds rows", "> holds bytes", "> workspace")
     say(table("layer", *columns, rows=[*layers, *more * (len(differing) > _SHOWN)]))

@@ -9,8 +9,8 @@ from pathlib import Path
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say, say_json
-from csdfgen.errors import InputError, about
+from csdfgen.cli.terminal import escape, say, say_json, show_progress
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.model.options import declare
 
 _SUFFIX = "a compiled program", ".csdfgen"
@@ -45,16 +45,16 @@ class Compile(Command):
     def run(self) -> None:
         """Write the file. Raises CsdfgenError."""
         import runtime
-        from csdfgen.backends.registry import backend_that
-        from csdfgen.cli.models import planned
+        from csdfgen.backends.registry import find_backend
+        from csdfgen.cli.models import load_or_plan
         from csdfgen.emission.names import network_name
 
         source = self.planning.source(self.model)
         check_suffix(self.output, *_SUFFIX)
-        with reporting() as progress:
-            found = planned(source, progress, backend=backend_that("emits"))
+        with show_progress() as progress:
+            found = load_or_plan(source, progress, backend=find_backend("emits"))
             file = self.output or Path(f"{network_name(found.title)}.csdfgen")
-            with about(found.model, if_silent=True):
+            with prefix_errors(found.model, if_silent=True):
                 frame = runtime.compile(found.plan, threads=self.threads)
                 progress("writing")
                 size = frame.save(file)
@@ -65,7 +65,7 @@ class Compile(Command):
             say_json({"output": str(file), "model": found.model, **sizes, "library": library})
             return
         say(
-            f"{plain(str(file))}: {plain(found.title)}, {size:,} bytes; constants of {constants:,}, "
+            f"{escape(str(file))}: {escape(found.title)}, {size:,} bytes; constants of {constants:,}, "
             f"arena of {arena:,}",
             wrap=False,
         )

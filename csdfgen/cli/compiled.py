@@ -24,18 +24,18 @@ import numpy as np
 
 import runtime
 from csdfgen.backends import COMPILES
-from csdfgen.cache import folder_of, limit, prune, release, use
+from csdfgen.cache import get_folder, limit, prune, release, use
 from csdfgen.cli.options import refuse
-from csdfgen.cli.terminal import plain, say, say_json
-from csdfgen.errors import CsdfgenError, ToolError, about, option
-from csdfgen.files import state_of
+from csdfgen.cli.terminal import escape, say, say_json
+from csdfgen.errors import CsdfgenError, ToolError, option, prefix_errors
+from csdfgen.files import read_state
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Output, Tensor
-from csdfgen.model.units import counted
-from runtime.branches import same_branches, taken_since
-from runtime.drawing import drawn
+from csdfgen.model.units import pluralize
+from runtime.branches import count_taken_since, have_same_branches
+from runtime.drawing import draw_values
 from runtime.images import check_output_path, read_inputs, write_outputs
-from runtime.resident import mapping_of, process_of, resident
+from runtime.resident import describe_process, read_mapping, read_resident_bytes
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
@@ -58,7 +58,7 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
     refuse((getattr(command, name), alone.format(option(name))) for name in _OF_MODELS)
     refuse((True, alone.format(typed[0])) for typed in asked.typed())
     refuse([(command.threads > 1, alone.format(option("threads")))])
-    libraries, path = resident(), Path(command.model)
+    libraries, path = read_resident_bytes(), Path(command.model)
     frame = runtime.open(path, model=command.compiled_of)
     measured, mapping, outputs = _measured(command, frame, path, libraries)
     if command.as_json:
@@ -67,12 +67,12 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
         say_json({"model": command.model, **told, **measured, "mapping": mapping})
         return outputs
     say(
-        f"{plain(command.model)}: {plain(json.dumps(frame.about['network'])[1:-1])}, compiled, "
-        f"{counted(frame.about['firings'], 'firing')}\n",
+        f"{escape(command.model)}: {escape(json.dumps(frame.about['network'])[1:-1])}, compiled, "
+        f"{pluralize(frame.about['firings'], 'firing')}\n",
         f"constants  {frame.constants_bytes:,} bytes, mapped",
         f"arena      {frame.arena_bytes:,} bytes",
-        f"latency    {measured['latency_ms']:,.1f} ms, {counted(command.repeat, 'frame')}, "
-        f"{counted(frame.about['threads'], 'thread')}",
+        f"latency    {measured['latency_ms']:,.1f} ms, {pluralize(command.repeat, 'frame')}, "
+        f"{pluralize(frame.about['threads'], 'thread')}",
         *(f"branch     {line}" for line in branch_lines(measured["branches"])),
     )
     show_process(measured["process"])
@@ -80,7 +80,7 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
         there, share = (f"{mapping[name] / 2**20:,.1f}" for name in ("resident", "proportional"))
         say(f"mapping    {there} MiB resident, {share} of them this process's share (proportional)")
     if command.output is not None:
-        say(f"written    {command.output}: {', '.join(map(plain, outputs))}")
+        say(f"written    {command.output}: {', '.join(map(escape, outputs))}")
     return outputs
 
 
@@ -103,8 +103,8 @@ def _measured(
     if command.input:
         x = read_inputs(command.input, network, command.pixels.read(_formats(frame)))
     else:
-        with about(command.model):
-            x = drawn(frame.inputs, frame.about["inputs"], command.seed)
+        with prefix_errors(command.model):
+            x = draw_values(frame.inputs, frame.about["inputs"], command.seed)
     times, outputs = list[float](), frame(x)
     before = frame.branches
     for _ in range(command.repeat):
@@ -114,10 +114,10 @@ def _measured(
         times.append(1e3 * (time.perf_counter() - start))
     if command.output is not None:
         write_outputs(command.output, outputs)
-    mapping, written = mapping_of(path), sum(one.nbytes for one in outputs.values())
+    mapping, written = read_mapping(path), sum(one.nbytes for one in outputs.values())
     constants = mapping.get("resident", frame.constants_bytes)
-    process = process_of(libraries, constants, frame.arena_bytes, written)
-    taken = taken_since(frame.branches, before).items()
+    process = describe_process(libraries, constants, frame.arena_bytes, written)
+    taken = count_taken_since(frame.branches, before).items()
     facts = {
         "latency_ms": statistics.median(times), "repeat": command.repeat, "process": process, "threads": frame.about["threads"],
         "branches": {name: {"then": yes, "else": no} for name, (yes, no) in taken},
@@ -145,7 +145,7 @@ def _formats(frame: CompiledFrame) -> dict[str, Format]:
 # The cache --------------------------------------------------------------------------------------
 
 
-def place_of(command: Run, asked: Asked) -> Path | None:
+def find_program_file(command: Run, asked: Asked) -> Path | None:
     """The file of the program that a command runs; None for one that needs the network, or for which nothing is kept."""
     given = asked.given
     if (
@@ -164,7 +164,7 @@ def place_of(command: Run, asked: Asked) -> Path | None:
     parts = repr([model, options, asked.batch, asked.table, command.threads, *_surroundings()])
     name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     with suppress(ToolError):
-        return folder_of("programs") / f"{name}.csdfgen"
+        return get_folder("programs") / f"{name}.csdfgen"
     return None
 
 
@@ -188,12 +188,12 @@ def run_kept(
     """Execute frames of the program of the cache; the report as in the first run, with what was measured now, what is said
     besides, and the outputs. None if there is no program of the model as it is now. Raises InputError.
     """
-    libraries = resident()
+    libraries = read_resident_bytes()
     if not use(path):
         return None
     try:
         frame = runtime.open(path)
-        same = all(state_of(file) == was for file, was in frame.about["files"].items())
+        same = all(read_state(file) == was for file, was in frame.about["files"].items())
     except (CsdfgenError, OSError):  # damaged, or without its model
         same = False
     if not same:
@@ -203,7 +203,7 @@ def run_kept(
     measured, mapping, outputs = _measured(command, frame, path, libraries)
     first = frame.about["report"]
     report = {**first, **measured, "model": command.model}
-    if not same_branches(*_branches(first), *_branches(report)):
+    if not have_same_branches(*_branches(first), *_branches(report)):
         report["measured_bytes"] = None  # what was touched then says nothing of now
     report["weights"]["resident_bytes"] = mapping.get("resident")
     return report, frame.about["told"], outputs
@@ -218,7 +218,7 @@ def _branches(report: Mapping[str, Any]) -> tuple[dict[str, tuple[int, int]], in
 def branch_lines(branches: Mapping[str, Mapping[str, int]]) -> list[str]:
     """What a terminal says of the branches that a report in JSON has."""
     return [
-        f"'{plain(name)}': then {one['then']:,}, else {one['else']:,} times in the timed frames"
+        f"'{escape(name)}': then {one['then']:,}, else {one['else']:,} times in the timed frames"
         for name, one in branches.items()
     ]
 

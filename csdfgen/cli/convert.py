@@ -18,10 +18,10 @@ from csdfgen.cli.options import (
     check_suffix,
     is_graph_file,
 )
-from csdfgen.cli.terminal import figures_table, plain, reporting, say, say_json, table
-from csdfgen.errors import InputError, about
+from csdfgen.cli.terminal import escape, figures_table, say, say_json, show_progress, table
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
@@ -112,7 +112,7 @@ class Convert(Command):
             # they are not counted below, where nobody asked for them
             in_file = replace(written, serial="add")
         data = b""
-        with about(self.model):
+        with prefix_errors(self.model):
             graph, sizes = sdf3xml.variant(source.graph, written)
             if suffix == ".xml":
                 data = sdf3xml.to_xml(source.graph, in_file)
@@ -129,7 +129,7 @@ class Convert(Command):
             return
         say(f"{output}: {graph_sizes(graph)}")
         for name, then in taken.items():
-            say(f"{output}: of '{plain(name)}' the larger branch, {'then' if then else 'else'}")
+            say(f"{output}: of '{escape(name)}' the larger branch, {'then' if then else 'else'}")
 
     def _read_graph(self, asked: Asked, suffix: str) -> Sdf3File:
         """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped
@@ -149,12 +149,12 @@ class Convert(Command):
         """The options as one value, for a graph whose capacities are those given, or else those of its
         file.
         """
-        from csdfgen.cli.graphs import capacities_for, parse_capacities
+        from csdfgen.cli.graphs import parse_capacities, resolve_capacities
         from sdf3_bridge.sdf3xml import WriteOptions
 
         given = parse_capacities(self.capacities)
         named = any(given)
-        capacities = capacities_for(source.graph, given) if named else dict(source.capacities)
+        capacities = resolve_capacities(source.graph, given) if named else dict(source.capacities)
         if self.capacities_as is not None and not capacities and not named:
             raise InputError(
                 "--capacities-as says how capacities are written, but there are none; add --capacities"
@@ -179,29 +179,34 @@ class Convert(Command):
         """The graph, its plan where a summary reports one, and the branches of Ifs that it has where it has one of each: a
         graph of SDF3 fires all of its actors.
         """
-        from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.models import built, load_network, network_graph, plan_network
+        from csdfgen.backends.registry import choose_backend
+        from csdfgen.cli.models import (
+            load_network,
+            network_graph,
+            plan_network,
+            resolve_run_options,
+        )
         from csdfgen.model.options import CONVERSION
-        from csdfgen.phases.graphs import graph_of
-        from csdfgen.planning.planner import plan_of
-        from csdfgen.rewriting.branches import larger_branches
+        from csdfgen.phases.graphs import build_graph
+        from csdfgen.planning.planner import plan_fixed_heights
+        from csdfgen.rewriting.branches import take_larger_branches
 
         tokens, rates = self.tokens or "elements", self.rates or "exact"
         chosen = asked.given.keys() - {*CONVERSION}
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("loading")
             network, taken = load_network(self.model, asked), dict[str, bool]()
             if suffix == ".xml":
-                network, taken = larger_branches(network)
+                network, taken = take_larger_branches(network)
             if chosen:
                 plan = plan_network(network, asked, progress)
             elif self.output is not None:
                 progress("converting")
                 return network_graph(network, asked, tokens=tokens, rates=rates), None, taken
             else:  # the plan of the graph that is exported, at the same heights
-                options = built(asked, progress)
-                plan = plan_of(network, options, kernels_for(options))
-            graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
+                options = resolve_run_options(asked, progress)
+                plan = plan_fixed_heights(network, options, choose_backend(options))
+            graph = build_graph(plan.conversion, plan.options, tokens=tokens, rates=rates)
             return graph, plan if self.output is None else None, taken
 
 
@@ -224,15 +229,15 @@ def _facts(graph: CsdfGraph, plan: Plan | None) -> dict[str, Any]:
 def _summary(graph: CsdfGraph, plan: Plan | None) -> None:
     """Actors with their phases and rates, then totals; memory figures where there is a plan."""
     from csdfgen.cli.graphs import graph_sizes
-    from csdfgen.dataflow.graph import repetition_vector, short_form
+    from csdfgen.dataflow.graph import format_runs, repetition_vector
 
     firings = repetition_vector(graph)
     data = [channel for channel in graph.channels if channel.kind == "data"]
     takes: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
     gives: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
     for channel in data:
-        takes[channel.target].append(_cut(short_form(channel.consumption)))
-        gives[channel.source].append(_cut(short_form(channel.production)))
+        takes[channel.target].append(_cut(format_runs(channel.consumption)))
+        gives[channel.source].append(_cut(format_runs(channel.production)))
     say(
         table(
             "actor", "function", "> phases", "> firings", "takes", "gives",
@@ -248,8 +253,8 @@ def _summary(graph: CsdfGraph, plan: Plan | None) -> None:
     kinds = Counter(channel.kind for channel in graph.channels)
     produced = sum(sum(c.production) * firings[c.source] // len(c.production) for c in data)
     say(
-        f"\n{plain(graph.name)}: {graph_sizes(graph)} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}), "
-        f"{counted(sum(firings.values()), 'firing')} and {counted(produced, 'token')} an iteration"
+        f"\n{escape(graph.name)}: {graph_sizes(graph)} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}), "
+        f"{pluralize(sum(firings.values()), 'firing')} and {pluralize(produced, 'token')} an iteration"
     )
     if plan is not None:
         say("", figures_table(plan.figures))

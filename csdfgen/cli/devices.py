@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import dim, plain, say, say_json, table
+from csdfgen.cli.terminal import dim_text, escape, say, say_json, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import declare
 
@@ -68,12 +68,12 @@ class Devices(Command):
                 str(one.memory.usable),
                 f"{one.processor.cores.value:.0f}",
                 one.kind,
-                dim(one.title),
+                dim_text(one.title),
             )
             for one in profiles
         ]
         if not HOST_FILE.exists():
-            how = dim(f"csdfgen profile -o {HOST_FILE} measures this machine")
+            how = dim_text(f"csdfgen profile -o {HOST_FILE} measures this machine")
             rows.append((HOST, "", "", "not measured yet", how))
         say(
             table("device", "> usable memory", "> cores", "times", "", rows=rows),
@@ -83,7 +83,7 @@ class Devices(Command):
 
 def _show_opencl(as_json: bool) -> None:
     """The devices of OpenCL on this machine. Raises ToolError where there is none."""
-    from csdfgen.backends.opencl.devices import CHOICE, chosen, devices
+    from csdfgen.backends.opencl.devices import CHOICE, choose_device, devices
 
     found = [one.to_json() for one in devices()]
     if as_json:
@@ -93,7 +93,7 @@ def _show_opencl(as_json: bool) -> None:
     rows = [(key.replace("_", " "), *(_said(one[key]) for one in found)) for key in facts]
     say(
         table("device", *(str(one["number"]) for one in found), rows=rows),
-        f"\nDevice {chosen().number} computes by default; --cl-device N|NAME asks for another one, {CHOICE} for all commands.",
+        f"\nDevice {choose_device().number} computes by default; --cl-device N|NAME asks for another, {CHOICE} for all commands.",
     )
 
 
@@ -107,18 +107,20 @@ def _said(value: str | int) -> str:
 def _show(profile: DeviceProfile) -> None:
     numbers = ((key, str(one), one.origin, one.source) for key, one in _quantities(profile))
     say(
-        f"{plain(profile.name)}: {plain(profile.title)}; times {profile.kind}\n",
+        f"{escape(profile.name)}: {escape(profile.title)}; times {profile.kind}\n",
         table("number", "> value", "origin", "source", rows=numbers),
     )
     more = len(profile.layers) - _SHOWN_LAYERS
     if more > 0:
-        say(f"and {more} more layer shapes, in {plain(profile.where)} and with --json")
+        say(f"and {more} more layer shapes, in {escape(profile.where)} and with --json")
     for title, texts in (("sources", profile.sources), ("conditions", profile.conditions)):
         if texts:
-            shown = table("", "", rows=((f"  {key}", dim(text)) for key, text in texts.items()))
+            shown = table(
+                "", "", rows=((f"  {key}", dim_text(text)) for key, text in texts.items())
+            )
             shown.show_header = False
             say(f"\n{title}", shown)
-    say(*[""] * bool(profile.notes), *(f"note: {plain(note)}" for note in profile.notes))
+    say(*[""] * bool(profile.notes), *(f"note: {escape(note)}" for note in profile.notes))
 
 
 def _quantities(profile: DeviceProfile) -> Iterator[tuple[str, Quantity]]:

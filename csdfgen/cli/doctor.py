@@ -23,7 +23,7 @@ from csdfgen.cli.command import Command
 from csdfgen.cli.options import JsonOption
 from csdfgen.cli.terminal import say, say_json, table
 from csdfgen.errors import InputError, ToolError
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from sdf3_bridge.tools import Family
@@ -73,7 +73,7 @@ class Doctor(Command):
         if troubles:
             first = troubles[0]
             raise ToolError(
-                f"{counted(len(troubles), 'trouble')}; {first.trouble}", where=first.what
+                f"{pluralize(len(troubles), 'trouble')}; {first.trouble}", where=first.what
             )
 
 
@@ -92,7 +92,7 @@ def diagnose() -> list[Finding]:
     """Everything that `csdfgen doctor` shows."""
     from sdf3_bridge.tools import KITER, SDF3
 
-    cores = counted(os.cpu_count() or 0, "core") if os.cpu_count() else "number of cores unknown"
+    cores = pluralize(os.cpu_count() or 0, "core") if os.cpu_count() else "number of cores unknown"
     return [
         Finding("csdfgen", f"{__version__} ({Path(__file__).parents[1]})"),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
@@ -133,14 +133,14 @@ def _compiler() -> Finding:
 
 def _opencl() -> Finding:
     """The device of `--backend opencl`."""
-    from csdfgen.backends.opencl.devices import chosen, devices
+    from csdfgen.backends.opencl.devices import choose_device, devices
 
     try:
-        there, first = devices(), chosen()
+        there, first = devices(), choose_device()
     except ToolError as error:
         return Finding("OpenCL", error.message, absent=True)
     except InputError as error:
-        return Finding("OpenCL", f"{counted(len(devices()), 'device')}", error.message)
+        return Finding("OpenCL", f"{pluralize(len(devices()), 'device')}", error.message)
     others = f"; csdfgen devices --opencl lists {len(there)}" if len(there) > 1 else ""
     return Finding("OpenCL", f"{first}{others}")
 

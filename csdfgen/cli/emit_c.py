@@ -10,10 +10,10 @@ from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import OUTPUT, JsonOption, Planned
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say, say_json
-from csdfgen.errors import about
+from csdfgen.cli.terminal import escape, say, say_json, show_progress
+from csdfgen.errors import prefix_errors
 from csdfgen.model.options import Option, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 Target = Annotated[
     str,
@@ -49,17 +49,17 @@ class EmitC(Command):
 
     def run(self) -> None:
         """Write the folder. Raises CsdfgenError."""
-        from csdfgen.backends.registry import backend_that
-        from csdfgen.cli.models import planned
+        from csdfgen.backends.registry import find_backend
+        from csdfgen.cli.models import load_or_plan
         from csdfgen.emission.emit import check_folder, emit
-        from csdfgen.emission.targets import target_of
+        from csdfgen.emission.targets import get_target
 
         source = self.planning.source(self.model)
-        count = target_of(self.target).count
+        count = get_target(self.target).count
         check_folder(self.output, self.force)
-        with reporting() as progress:
-            found = planned(source, progress, backend=backend_that("emits"), count=count)
-            with about(found.model, if_silent=True):
+        with show_progress() as progress:
+            found = load_or_plan(source, progress, backend=find_backend("emits"), count=count)
+            with prefix_errors(found.model, if_silent=True):
                 made = emit(
                     found.plan, found.title, self.output, target=self.target, force=self.force, oversize=self.oversize,
                     maker=f"csdfgen {__version__}", report=progress,
@@ -68,7 +68,7 @@ class EmitC(Command):
             say_json({"output": str(self.output), "model": found.model, **asdict(made)})
             return
         say(
-            f"{self.output}: {plain(made.name)}, {counted(len(made.files), 'file')}, {made.name}.c of "
+            f"{self.output}: {escape(made.name)}, {pluralize(len(made.files), 'file')}, {made.name}.c of "
             f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
             wrap=False,
         )

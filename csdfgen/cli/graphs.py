@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import typer
 
-from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops
 from csdfgen.dataflow.graph_json import read_graph
 from csdfgen.errors import InputError
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 _CAPACITY = re.compile(r"(.+?)=([0-9]{1,18})(?:,|$)", re.DOTALL)
 
@@ -37,7 +37,7 @@ def read_graph_file(path: str, options: Sequence[str], capacities: Path | None =
 def graph_sizes(graph: CsdfGraph) -> str:
     """Numbers of actors, phases and channels."""
     phases = sum(actor.phases for actor in graph.actors)
-    return f"{counted(len(graph.actors), 'actor')}, {counted(phases, 'phase')}, {counted(len(graph.channels), 'channel')}"
+    return f"{pluralize(len(graph.actors), 'actor')}, {pluralize(phases, 'phase')}, {pluralize(len(graph.channels), 'channel')}"
 
 
 class Capacities(NamedTuple):
@@ -77,7 +77,7 @@ def parse_capacities(texts: Sequence[str] | None) -> Capacities:
     return Capacities(found, file)
 
 
-def capacities_for(graph: CsdfGraph, given: Capacities) -> dict[str, int]:
+def resolve_capacities(graph: CsdfGraph, given: Capacities) -> dict[str, int]:
     """Channel -> capacity in tokens of `graph`: those given by name, before those of the file.
 
     A file that says how many bytes its tokens have may count in others than the graph does. Raises
@@ -89,7 +89,7 @@ def capacities_for(graph: CsdfGraph, given: Capacities) -> dict[str, int]:
     if not stored and given.file.suffix.lower() == ".xml":
         raise InputError("has no buffer sizes for --capacities to read", where=str(given.file))
     # a schedule counts the one token of a serial self-loop, which limits nothing
-    serial = {channel.name for channel in with_serial_loops(graph).channels if channel.is_serial}
+    serial = {channel.name for channel in add_serial_loops(graph).channels if channel.is_serial}
     sizes = {channel.name: channel.token_bytes for channel in graph.channels}
     found = {}
     for name, tokens in stored.items():

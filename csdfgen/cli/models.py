@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.cli.options import Asked, Source
 from csdfgen.cli.terminal import Progress
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError, PlanError, about
-from csdfgen.files import parts_of
-from csdfgen.goals.choice import chosen, plan_options, run_options
+from csdfgen.errors import CsdfgenError, InputError, PlanError, prefix_errors
+from csdfgen.files import split_model
+from csdfgen.goals.choice import choose_plan, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import counted
-from csdfgen.phases.graphs import graph_of
+from csdfgen.model.units import pluralize
+from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.prepared import converted
+from csdfgen.planning.prepared import convert_network
 from csdfgen.planning.saved import SavedPlan, read_saved
-from csdfgen.reading.fronts import files_of
+from csdfgen.reading.fronts import find_model_files
 from csdfgen.reading.loader import load_frames
 from csdfgen.reading.zoo import is_zoo_name
 
@@ -62,21 +62,21 @@ def input_formats(model: str) -> Mapping[str, Format]:
     """
     import onnx
 
-    from csdfgen.precision.ends import ends_of
+    from csdfgen.precision.ends import read_ends
 
-    if is_zoo_name(model) or files_of(model) is not None:
+    if is_zoo_name(model) or find_model_files(model) is not None:
         return {}
-    with about(model):
-        return ends_of(onnx.load(model, load_external_data=False)).inputs
+    with prefix_errors(model):
+        return read_ends(onnx.load(model, load_external_data=False)).inputs
 
 
-def built(asked: Asked, progress: Progress, *, movable: bool = False) -> PlanOptions:
+def resolve_run_options(asked: Asked, progress: Progress, *, movable: bool = False) -> PlanOptions:
     """The options of a plan that is to be run (see `goals.choice.run_options`), its backend ready: native code is
     built by now. Raises InputError.
     """
     progress("preparing the backend; its kernels are compiled the first time")
     options = run_options(asked.given, movable=movable)
-    kernels_for(options)
+    choose_backend(options)
     return options
 
 
@@ -86,24 +86,24 @@ def plan_network(
     """The plan with the options given, and the defaults. movable: see `goals.choice.run_options`. Errors name the
     model.
     """
-    with about(network.source or network.name):
-        options = built(asked, progress, movable=movable)
+    with prefix_errors(network.source or network.name):
+        options = resolve_run_options(asked, progress, movable=movable)
         progress("planning")
-        return chosen(network, options, progress=progress)
+        return choose_plan(network, options, progress=progress)
 
 
-def stored_in(used: str, network: Network, model: str, asked: Asked) -> Network:
+def convert_precision(used: str, network: Network, model: str, asked: Asked) -> Network:
     """The network of a model as it is ("float32"), or stored in bfloat16. Raises CsdfgenError."""
-    from csdfgen.precision.run_as import stored_as
+    from csdfgen.precision.run_as import convert_precision
 
     bare = replace(asked, shapes={}, fixed={})  # which the stored model has
-    with about(model):
-        return stored_as(
+    with prefix_errors(model):
+        return convert_precision(
             used, network, model, lambda one: load_network(one, bare), asked.shapes or None
         )
 
 
-def plan_in(
+def plan_with_precision(
     precision: str,
     model: str,
     asked: Asked,
@@ -117,28 +117,28 @@ def plan_in(
     network = load_network(model, asked)
     if precision == DEFAULT_PRECISION:
         return plan_network(network, asked, progress), network, None
-    from csdfgen.precision.run_as import chosen_precision
+    from csdfgen.precision.run_as import choose_precision
 
     networks: dict[str, Network] = {}
 
     def planned(used: str) -> Plan:
-        networks[used] = stored_in(used, network, model, asked)
+        networks[used] = convert_precision(used, network, model, asked)
         return plan_network(networks[used], asked, progress)
 
-    plan, found = chosen_precision(precision, planned, lambda: feeds(network), threads)
+    plan, found = choose_precision(precision, planned, lambda: feeds(network), threads)
     return plan, networks[found.used], found
 
 
 def network_graph(
     network: Network, asked: Asked, *, tokens: str, rates: str = "exact", overlap: bool = True
 ) -> CsdfGraph:
-    """The CSDF graph with the options given, and the defaults, as `phases.graphs.graph_of` makes it.
+    """The CSDF graph with the options given, and the defaults, as `phases.graphs.build_graph` makes it.
     Errors name the model.
     """
-    with about(network.source or network.name):
+    with prefix_errors(network.source or network.name):
         options = plan_options(asked.given)
-        conversion = converted(network, options)
-        return graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
+        conversion = convert_network(network, options)
+        return build_graph(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
 
 
 # Plans ------------------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ class Planned:
     def title(self) -> str:
         """The model's name for people."""
         name = self.model.removeprefix("zoo:")
-        return name if is_zoo_name(self.model) else PurePath(parts_of(name)[0]).stem
+        return name if is_zoo_name(self.model) else PurePath(split_model(name)[0]).stem
 
 
-def planned(source: Source, progress: Progress, **usual: str) -> Planned:
+def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:
     """Read or make the plan. usual: options of one that is made, unless others are given. Raises CsdfgenError."""
     asked, name = source.asked, source.name
     if not source.is_plan:
@@ -178,11 +178,11 @@ def planned(source: Source, progress: Progress, **usual: str) -> Planned:
     progress("reading the plan")
     saved = read_saved(name)
     model = source.model or _model_of(saved, Path(name))
-    network = network_of_plan(saved, model)
-    return Planned(saved.plan(network, kernels_for(saved.planned_with)), model, source, network)
+    network = load_plan_network(saved, model)
+    return Planned(saved.plan(network, choose_backend(saved.planned_with)), model, source, network)
 
 
-def network_of_plan(saved: SavedPlan, model: str, weights: str = DEFAULTS.weights) -> Network:
+def load_plan_network(saved: SavedPlan, model: str, weights: str = DEFAULTS.weights) -> Network:
     """A model with the shapes of a plan. Raises PlanError."""
     try:
         asked = Asked({"weights": weights}, saved.inputs, fixed=saved.fixed)
@@ -191,7 +191,7 @@ def network_of_plan(saved: SavedPlan, model: str, weights: str = DEFAULTS.weight
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
         raise PlanError(message, where=saved.where) from None
     if network.batch != saved.batch:
-        images = counted(saved.batch, "image")
+        images = pluralize(saved.batch, "image")
         raise PlanError(f"is for {images} in inputs of {network.batch}", where=saved.where)
     return network
 
@@ -200,7 +200,7 @@ def _model_of(saved: SavedPlan, file: Path) -> str:
     """Where the model is that a plan was made for."""
     if is_zoo_name(saved.model):
         return saved.model
-    names = [PurePath(part).name for part in parts_of(saved.model)]
+    names = [PurePath(part).name for part in split_model(saved.model)]
     for folder in (file.parent, Path()):
         places = [folder / name for name in names]
         if all(names) and all(place.is_file() for place in places):

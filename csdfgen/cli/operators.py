@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import dim, plain, say, say_json, table
+from csdfgen.cli.terminal import dim_text, escape, say, say_json, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.ops.base import Operator
@@ -86,19 +86,19 @@ def _look_up(name: str, known: list[str]) -> str:
         return lower[name.lower()]
     near = [lower[n] for n in get_close_matches(name.lower(), lower, _NEAR, _SIMILAR)]
     like = f"like it are {', '.join(near)}" if near else "csdfgen operators lists them"
-    raise InputError(f"is no operator that is supported; {like}", where=plain(name) or "''")
+    raise InputError(f"is no operator that is supported; {like}", where=escape(name) or "''")
 
 
 def _list(operators: list[Operator], at_loading: list[str]) -> None:
     from csdfgen.ops.page import STRUCTURES
 
     rows = (
-        (one.op_type, str(one.since), one.structure, dim(", ".join(sorted(one.attributes))))
+        (one.op_type, str(one.since), one.structure, dim_text(", ".join(sorted(one.attributes))))
         for one in operators
     )
     say(
         table("operator", "> from opset", "phases", "attributes", rows=rows),
-        f"\n{counted(len(operators), 'operator')}; csdfgen operators NAME shows the defaults and notes of one",
+        f"\n{pluralize(len(operators), 'operator')}; csdfgen operators NAME shows the defaults and notes of one",
         *(f"{name}: {meaning}" for name, meaning in STRUCTURES.items()),
         "an attribute that is not listed is refused, never ignored",
         f"\nat loading, of constants: {', '.join(at_loading)}",

@@ -27,7 +27,7 @@ from csdfgen.model.options import (
     PlanOptions,
     declare,
 )
-from csdfgen.model.units import size_of
+from csdfgen.model.units import parse_size
 
 if TYPE_CHECKING:
     from csdfgen.model.formats import Format
@@ -126,10 +126,10 @@ class Source:
         return is_graph_file(self.name)
 
 
-def source_of(text: str) -> Source:
+def parse_source(text: str) -> Source:
     """A model with options after plus signs, or a plan file. Raises InputError.
 
-    >>> one = source_of("zoo:lenet5+rows=1+policy=demand")
+    >>> one = parse_source("zoo:lenet5+rows=1+policy=demand")
     >>> one.name, one.asked.given
     ('zoo:lenet5', {'rows': '1', 'policy': 'demand'})
     """
@@ -156,19 +156,19 @@ def source_of(text: str) -> Source:
             values[key] = int(value)
         else:
             values[key] = value if key == "requests" else OPTIONS[key].kind.of_text(value)
-    return Source(name, asked_of(values))
+    return Source(name, collect_options(values))
 
 
 class Typed:
     """Base of groups of these options, as typed."""
 
     def read(self) -> Asked:
-        """The options as one value. Raises as `asked_of`."""
+        """The options as one value. Raises as `collect_options`."""
         given = {name: value for name, value in vars(self).items() if name != "of"}
-        return asked_of(given)
+        return collect_options(given)
 
 
-def asked_of(typed: Mapping[str, Any]) -> Asked:
+def collect_options(typed: Mapping[str, Any]) -> Asked:
     """What is typed of each option, None or False where nothing is, as one value. Raises InputError for a value
     that is none, and for options that contradict each other; typer.BadParameter for a shape or a fixed
     input.
@@ -182,9 +182,9 @@ def asked_of(typed: Mapping[str, Any]) -> Asked:
         for name, value in left.items()
     }
     if given.get("backend") == "auto":
-        from csdfgen.backends.registry import settled
+        from csdfgen.backends.registry import resolve_backend
 
-        given["backend"] = settled("auto")
+        given["backend"] = resolve_backend("auto")
     PlanOptions(**given)
     return Asked(given, shapes, batch, fixed, table)
 
@@ -198,12 +198,12 @@ def _of_requests(typed: dict[str, Any]) -> Table | None:
                 raise InputError(
                     f"--requests {requests} chooses what --{name} {typed[name]} gives; leave one of them out"
                 )
-        counts = counts_of(requests, "requests", "images", MOST_IMAGES)
+        counts = parse_counts(requests, "requests", "images", MOST_IMAGES)
         typed |= {"frames": counts[-1], "batching": typed.get("batching", "joint")}
         if budgets is None and "," not in requests:
             return None
         sizes = budgets.split(",") if budgets else []
-        return Table(counts, tuple(size_of(one.strip(), "budgets") for one in sizes))
+        return Table(counts, tuple(parse_size(one.strip(), "budgets") for one in sizes))
     for name, value, wanted in (
         ("budgets", budgets, "is of a table; say for how many images with --requests"),
         ("batching", typed.get("batching"), "needs images to share out; say how many come together with --requests R"),
@@ -214,7 +214,7 @@ def _of_requests(typed: dict[str, Any]) -> Table | None:
     return None
 
 
-def counts_of(text: str, name: str, unit: str, most: int = 999_999) -> tuple[int, ...]:
+def parse_counts(text: str, name: str, unit: str, most: int = 999_999) -> tuple[int, ...]:
     """(1, 4) from "4,1". name: of the option; unit: of what they are numbers. Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(_is_size(part) and int(part) <= most for part in parts):
@@ -268,7 +268,7 @@ _SETTINGS = [name for name in _TYPED if name not in ("of", "budgets")]
 _Group = TypeVar("_Group", bound=type[Typed])
 
 
-def taking(*names: str) -> Callable[[_Group], _Group]:
+def option_group(*names: str) -> Callable[[_Group], _Group]:
     """A group of these options."""
 
     def made(group: _Group) -> _Group:
@@ -282,12 +282,12 @@ def taking(*names: str) -> Callable[[_Group], _Group]:
     return made
 
 
-@taking("shape", "fix")
+@option_group("shape", "fix")
 class Loaded(Typed):
     """How a model is loaded."""
 
 
-@taking("rows", "fuse", "image", *_LOADING)
+@option_group("rows", "fuse", "image", *_LOADING)
 class Cut(Typed):
     """And cut into phases."""
 
@@ -298,12 +298,12 @@ _PLANNING = sorted(
 )
 
 
-@taking(*_PLANNING)
+@option_group(*_PLANNING)
 class Planning(Typed):
     """And planned."""
 
 
-@taking("of", "policy", *_PLANNING)
+@option_group("of", "policy", *_PLANNING)
 class Planned(Typed):
     """A plan that is read, or made."""
 
@@ -311,7 +311,7 @@ class Planned(Typed):
     device: str | None
 
     def source(self, model: str) -> Source:
-        """What the options and the argument say. Raises as `asked_of`."""
+        """What the options and the argument say. Raises as `collect_options`."""
         return Source(model, self.read(), self.of)
 
 
@@ -417,7 +417,7 @@ def check_picture(flag: str, path: Path | None, suffix: str = ".svg") -> None:
         raise InputError(f"{flag} writes {suffix}; give FILE{suffix}", where=str(path))
 
 
-def front_folder(output: Path | None) -> None:
+def check_front_output(output: Path | None) -> None:
     """What `-o` of `--pareto` may name: a folder, or a picture. Raises InputError."""
     if output is None:
         return

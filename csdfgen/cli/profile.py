@@ -18,16 +18,16 @@ from csdfgen.cli.options import (
     JsonOption,
     Typed,
     check_suffix,
-    counts_of,
+    option_group,
+    parse_counts,
     refuse_graph,
-    taking,
 )
 from csdfgen.cli.quantize import Stored
-from csdfgen.cli.terminal import cut, dim, plain, reporting, say, say_json, table
-from csdfgen.errors import InputError, about
+from csdfgen.cli.terminal import cut, dim_text, escape, say, say_json, show_progress, table
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.files import check_writable
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
@@ -39,7 +39,7 @@ _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
 
 
-@taking("backend", "cl_device", "fuse", "shape", "fix", "batch")
+@option_group("backend", "cl_device", "fuse", "shape", "fix", "batch")
 class _Measured(Typed):
     """How the model is loaded, and by whose kernels it is computed."""
 
@@ -105,7 +105,7 @@ class Profile(Command):
     def _stages(self) -> None:
         """Write the times of a model's stages for batches up to the largest that is given. Raises InputError."""
         from csdfgen.cli.models import load_network
-        from csdfgen.serving.programs import REPEATS, Programs, measured_times
+        from csdfgen.serving.programs import REPEATS, Programs, measure_times
         from csdfgen.serving.service import plan
         from csdfgen.serving.times import MOST_BATCH, times_to_json, write_times
 
@@ -116,13 +116,13 @@ class Profile(Command):
                 where=str(self.output),
             )
         asked = self.planning.read()
-        most = counts_of(self.batches, "batches", "images", MOST_BATCH)[-1]
+        most = parse_counts(self.batches, "batches", "images", MOST_BATCH)[-1]
         given = {name: one for name, one in asked.given.items() if name in ("backend", "fuse")}
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("planning")
             service = plan(load_network(self.model, asked), max_batch=most, **given)
             progress("measuring")
-            times = measured_times(Programs(service, self.threads), self.repeats or REPEATS)
+            times = measure_times(Programs(service, self.threads), self.repeats or REPEATS)
         write_times(self.output, times)
         if self.as_json:
             say_json({"output": str(self.output), **times_to_json(times)})
@@ -134,16 +134,16 @@ class Profile(Command):
         columns = (*(f"> {b} images" for b in times.stages[0].batches), "> spread")
         say(
             table("stage from, ms", *columns, rows=rows),
-            f"\n{self.output}: {counted(times.count, 'stage')}; load 1 is {times.capacity:.1f} images a second",
+            f"\n{self.output}: {pluralize(times.count, 'stage')}; load 1 is {times.capacity:.1f} images a second",
         )
 
     def _import(self, result: Path) -> None:
         """Write the profile of the board that wrote a result. Raises InputError."""
-        from csdfgen.devices.boards import imported_profile
+        from csdfgen.devices.boards import import_profile
         from csdfgen.devices.files import profile_from_toml, profile_to_toml, write_profile
 
         check_suffix(self.output, "a profile", ".toml")
-        profile = imported_profile(result, self.output.stem, datetime.date.today().isoformat())
+        profile = import_profile(result, self.output.stem, datetime.date.today().isoformat())
         # numbers that no device has are refused now, not where the profile is used
         profile_from_toml(profile_to_toml(profile).encode(), str(result))
         write_profile(self.output, profile)
@@ -160,28 +160,28 @@ class Profile(Command):
     def _measure(self) -> None:
         from threadpoolctl import threadpool_limits
 
-        from csdfgen.backends.registry import AUTO, kernels_of, settled
+        from csdfgen.backends.registry import AUTO, load_backend, resolve_backend
         from csdfgen.cli.models import load_network
         from csdfgen.devices import energy, facts, measure
         from csdfgen.devices.files import write_profile
         from csdfgen.devices.samples import Sample, sample_models
 
         asked = self.planning.read()
-        heights = counts_of(self.heights, "heights", "rows")
-        images = () if self.batches is None else counts_of(self.batches, "batches", "images")
+        heights = parse_counts(self.heights, "heights", "rows")
+        images = () if self.batches is None else parse_counts(self.batches, "batches", "images")
         check_suffix(self.output, "a profile", ".toml")
         if self.model is not None:
             refuse_graph(self.model, ", which cannot be run; give the model")
-        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+        with show_progress() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
             fuse = asked.given.get("fuse", "full")
             progress("loading")
             network = load_network(self.model, asked) if self.model is not None else None
             samples = [Sample(one, fuse) for one in (network, *self._in_formats(asked)) if one]
             told = {**facts.board_facts(), **facts.software_facts(self.threads)}
             progress("building native code, once on this machine")
-            backend = settled(asked.given.get("backend", AUTO))
+            backend = resolve_backend(asked.given.get("backend", AUTO))
             device = asked.given.get("cl_device", "")
-            kernels = kernels_of(backend, cl_device=device)
+            kernels = load_backend(backend, cl_device=device)
             samples = samples or [
                 one
                 for one in sample_models()
@@ -224,8 +224,8 @@ class Profile(Command):
         memory, processor = facts.machine()
         board = driven or (told["cpu"] if told["board"] == facts.NOT_TOLD else told["board"])
         title = f"{board}, measured {told['date']}"
-        profile = measure.measured_profile(found, self.output.stem, title, memory, processor, told)
-        profile = energy.with_power(profile, meter)
+        profile = measure.make_profile(found, self.output.stem, title, memory, processor, told)
+        profile = energy.add_power(profile, meter)
         write_profile(self.output, profile)
         self._show(profile)
 
@@ -240,7 +240,7 @@ class Profile(Command):
         from csdfgen.precision.variants import variants
         from csdfgen.reading.loader import load
 
-        with about(self.model):
+        with prefix_errors(self.model):
             return [
                 load(model, shapes=dict(asked.shapes), batch=asked.batch, fix=asked.fixed)
                 for model in variants(self.model, self.formats)
@@ -261,10 +261,10 @@ def _show(profile: DeviceProfile, path: Path) -> None:
         say(f"and {len(layers) - _SHOWN_LAYERS} with smaller errors")
     middle = layers[len(layers) // 2].error.written if layers else 0.0
     say(
-        f"\n{path}: {counted(len(layers), 'layer shape')}, {counted(len(profile.operators), 'operator kind')}; "
+        f"\n{path}: {pluralize(len(layers), 'layer shape')}, {pluralize(len(profile.operators), 'operator kind')}; "
         f"median of the largest fit error of each {middle:.1f} %; error: largest distance of launch + rows * slope "
         "from a measured height; spread: between the quartiles of the repeats",
-        *(dim(f"  {name:<12} {text}") for name, text in profile.conditions.items()),
+        *(dim_text(f"  {name:<12} {text}") for name, text in profile.conditions.items()),
     )
 
 
@@ -288,8 +288,8 @@ def _show_difference(before: Path, after: Path, as_json: bool) -> None:
     if len(found.layers) > _SHOWN_LAYERS:
         say(f"and {len(found.layers) - _SHOWN_LAYERS} that changed less")
     say(
-        f"\n{plain(str(after))} against {plain(str(before))}: {counted(len(found.layers), 'layer shape')} in both, "
+        f"\n{escape(str(after))} against {escape(str(before))}: {pluralize(len(found.layers), 'layer shape')} in both, "
         f"{found.ratio:.3f} times the time by geometric mean; "
         f"{len(found.only_before)} only in the first, {len(found.only_after)} only in the second",
-        *(dim(f"  {name}: {old} -> {new}") for name, (old, new) in found.conditions.items()),
+        *(dim_text(f"  {name}: {old} -> {new}") for name, (old, new) in found.conditions.items()),
     )

@@ -21,10 +21,10 @@ from csdfgen.cli.options import (
     refuse,
     refuse_graph,
 )
-from csdfgen.cli.terminal import csv_text, plain, reporting, say, say_json, table
+from csdfgen.cli.terminal import csv_text, escape, say, say_json, show_progress, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import Option, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
@@ -129,7 +129,7 @@ class Quantize(Command):
         if self.integer_io:
             request["integer_io"] = True
         files = [*(self.calibrate or ()), *(self.more or ())]
-        with reporting() as progress:
+        with show_progress() as progress:
             made = _made(
                 self.model,
                 asked,
@@ -161,9 +161,9 @@ class Quantize(Command):
             )
         )  # fmt: skip
         say_quality(made)
-        say(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}")
+        say(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {escape(made.device)}")
         for row in made.front:
-            tensors = counted(row.stored, "tensor")
+            tensors = pluralize(row.stored, "tensor")
             say(f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {tensors} in int16")
 
     def _json(self, made: Quantized) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class Formats:
         )  # fmt: skip
 
 
-def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
+def write_quantized(path: Path, made: Quantized, plan: Plan) -> Plan:
     """Write the model; the plan with the model's path. Raises InputError."""
     made.save(path)
     conversion = plan.conversion
@@ -279,8 +279,8 @@ def say_formats(path: Path | None, made: Quantized) -> None:
     """How many tensors are of which type."""
     kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
     if made.wide_weights:
-        kinds += f"; weights of 16 bits in {counted(made.wide_weights, 'layer')}"
-    say(f"{'' if path is None else plain(f'{path}: ')}tensors: {kinds}", wrap=False)
+        kinds += f"; weights of 16 bits in {pluralize(made.wide_weights, 'layer')}"
+    say(f"{'' if path is None else escape(f'{path}: ')}tensors: {kinds}", wrap=False)
 
 
 def say_quality(made: Quantized) -> None:
@@ -290,7 +290,7 @@ def say_quality(made: Quantized) -> None:
         if made.predicted_sqnr_db is not None:
             said += f" (predicted {made.predicted_sqnr_db:.1f})"
         say(said)
-    say(*map(plain, _ends_said(made)))
+    say(*map(escape, _ends_said(made)))
 
 
 def _ends_said(made: Quantized) -> Iterator[str]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix
-from csdfgen.cli.terminal import in_bytes, plain, reporting, say, say_json
-from csdfgen.errors import about
+from csdfgen.cli.terminal import escape, format_bytes, say, say_json, show_progress
+from csdfgen.errors import prefix_errors
 from csdfgen.files import write_bytes
 from csdfgen.model.options import Option, declare
 
@@ -59,34 +59,34 @@ class Report(Command):
 
     def run(self) -> None:
         """Write the page. Raises CsdfgenError; outputs that differ are reported on the page."""
-        from csdfgen.cli.models import planned
+        from csdfgen.cli.models import load_or_plan
         from csdfgen.cli.show import overlap_facts
         from csdfgen.devices.catalogue import device
-        from csdfgen.devices.memory import account_on
+        from csdfgen.devices.memory import account_device_memory
         from csdfgen.devices.model import estimate
-        from csdfgen.goals.choice import shown_profile_for
-        from csdfgen.pages.measured import measured_frame
+        from csdfgen.goals.choice import choose_shown_profile
+        from csdfgen.pages.measured import measure_frame
         from csdfgen.pages.report import Facts, report_page
-        from csdfgen.reading.zoo import span_of
+        from csdfgen.reading.zoo import input_span
         from runtime.images import SYMMETRIC, random_inputs
 
         source, output = self.planning.source(self.model), self.output or Path("report.html")
         check_page(output)
         named = device(self.planning.device) if self.planning.device is not None else None
-        with reporting() as progress:
-            found = planned(source, progress)
+        with show_progress() as progress:
+            found = load_or_plan(source, progress)
             plan = found.plan
-            with about(found.model):
-                profile = named or shown_profile_for(plan.options)
+            with prefix_errors(found.model):
+                profile = named or choose_shown_profile(plan.options)
                 times = estimate(plan, profile)
                 measured = None
                 if self.measure:
-                    feeds = random_inputs(plan.network, 0, span_of(found.model) or SYMMETRIC)
-                    measured = measured_frame(
+                    feeds = random_inputs(plan.network, 0, input_span(found.model) or SYMMETRIC)
+                    measured = measure_frame(
                         plan, found.model, feeds, repeat=self.repeat, progress=progress
                     )
             frames = overlap_facts(found.network, plan, profile)
-            account = account_on(plan, profile)
+            account = account_device_memory(plan, profile)
             progress("drawing")
             facts = Facts(
                 found.title, self._commands(found, output), _versions(), measured, times, profile.title,
@@ -105,7 +105,10 @@ class Report(Command):
             values |= {"predicted_ms": 1e3 * times.seconds}
             say_json({**values, "measured": measured and measured.to_json()})
             return
-        say(f"{output}: {plain(found.title)}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
+        say(
+            f"{output}: {escape(found.title)}, arena of {format_bytes(plan.planned_bytes)}",
+            wrap=False,
+        )
 
     def _commands(self, found: models.Planned, output: Path) -> list[tuple[str, str]]:
         """What makes this page, the plan and the comparison again."""

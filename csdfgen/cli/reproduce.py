@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import csv_text, reporting, say, table
+from csdfgen.cli.terminal import csv_text, say, show_progress, table
 from csdfgen.files import check_writable, write_bytes, write_json
 from csdfgen.model.options import declare
 
@@ -140,7 +140,7 @@ def _figure1() -> Rows:
 
 def _table2() -> Rows:
     from csdfgen.paper.counting import phase_seconds
-    from csdfgen.paper.table2 import launches_that_fit, reproduce_table2, seconds_of_layers
+    from csdfgen.paper.table2 import fit_launch_seconds, fit_layer_seconds, reproduce_table2
 
     results = reproduce_table2()
     names = ("b12", "b23", "b34", "b45")
@@ -152,7 +152,7 @@ def _table2() -> Rows:
         sizes = map(str, (*example.buffers, example.total, example.throughput))
         shown.append(("", "printed", str(example.phases), *sizes, ""))
     equal = "equal" if all(one.same_outputs for one in results) else "NOT equal"
-    layers, launches = seconds_of_layers(phase_seconds()) * 1e3, launches_that_fit()
+    layers, launches = fit_layer_seconds(phase_seconds()) * 1e3, fit_launch_seconds()
     say(
         table("Table II", "", "phases", *names, "> total", "> fps", "same?", rows=shown),
         "",
@@ -178,7 +178,7 @@ def _table2() -> Rows:
 def _table3(countings: tuple[str, ...]) -> Rows:
     from csdfgen.paper.table3 import reproduce_table3
 
-    with reporting() as progress:
+    with show_progress() as progress:
         cells = list(reproduce_table3(countings, lambda name: progress(name)))
     for counting in countings:
         _show_counting(counting, [cell for cell in cells if cell.counting == counting])
@@ -216,7 +216,7 @@ def _findings() -> Rows:
     from csdfgen.paper.findings import findings, misprints, readings
     from csdfgen.paper.printed import TABLE_3
 
-    with reporting() as progress:
+    with show_progress() as progress:
         found = []
         for name in TABLE_3:
             progress(name)
@@ -256,16 +256,16 @@ def _findings() -> Rows:
 
 
 def _show_skip() -> None:
-    from csdfgen.dataflow.graph import short_form
-    from csdfgen.paper.deadlock import largest_rates, stuck
+    from csdfgen.dataflow.graph import format_runs
+    from csdfgen.paper.deadlock import find_full_channels, largest_rates
     from csdfgen.paper.findings import skip_graph
     from schedules import demand_driven
 
     graph = skip_graph()
     largest, found = largest_rates(graph), demand_driven(graph).capacities
-    (full,) = stuck(graph, largest)
+    (full,) = find_full_channels(graph, largest)
     for one in graph.channels:
-        rates = f"produces {short_form(one.production)}, consumes {short_form(one.consumption)}"
+        rates = f"produces {format_runs(one.production)}, consumes {format_runs(one.consumption)}"
         sizes = f"largest rate {largest[one.name]}, scheduled {found[one.name]}"
         say(f"{one.name:<12} {one.source} -> {one.target}: {rates}; {sizes}")
     say(
@@ -295,7 +295,7 @@ def _embedded() -> Rows:
 def _parts(
     reproduce: Callable[[Progress], tuple[Mapping[str, Sequence[Cell]], Sequence[Left]]],
 ) -> Rows:
-    with reporting() as progress:
+    with show_progress() as progress:
         found, left = reproduce(lambda name: progress(name))
     return _show_cells(found) + _show_left(left)
 
@@ -306,7 +306,7 @@ def _batches() -> Rows:
     from csdfgen.paper.batches.modelled import point_json
     from csdfgen.paper.batches.reproduction import reproduce
 
-    with reporting() as progress:
+    with show_progress() as progress:
         found = reproduce(lambda name: progress(name))
     rows = _show_cells(found.cells)
     for figure, points in found.points.items():
@@ -320,7 +320,7 @@ def _here(measure: Callable[[list[Left]], Iterable[Cell]]) -> Rows:
     from csdfgen.paper.turns import PART
 
     left: list[Left] = []
-    with reporting() as progress:
+    with show_progress() as progress:
         progress(PART)
         cells = tuple(measure(left))
     return _show_cells({PART: cells}) + (_show_left(left) if left else [])
@@ -354,7 +354,7 @@ def _show_points(figure: str, points: Sequence[Point]) -> None:
 
 def _show_cells(found: Mapping[str, Sequence[Cell]]) -> Rows:
     """A table a part; all cells as JSON values."""
-    from csdfgen.paper.cells import as_json
+    from csdfgen.paper.cells import cell_json
 
     for name, cells in found.items():
         title = f"Table {name}" if name[0].isdigit() or name == "A1" else name
@@ -365,7 +365,7 @@ def _show_cells(found: Mapping[str, Sequence[Cell]]) -> Rows:
             same = verdicts.count("same")
             say(f"{same} of {len(verdicts)} are the same after the printed rounding")
         say("")
-    return [as_json(cell) for cells in found.values() for cell in cells]
+    return [cell_json(cell) for cells in found.values() for cell in cells]
 
 
 def _cell(cell: Cell) -> tuple[str, ...]:

@@ -19,16 +19,24 @@ from csdfgen.cli.options import (
     Pareto,
     Pixels,
     Planning,
-    front_folder,
+    check_front_output,
     refuse,
     refuse_graph,
 )
-from csdfgen.cli.terminal import dim, figures_table, plain, reporting, say, say_json, table
+from csdfgen.cli.terminal import (
+    dim_text,
+    escape,
+    figures_table,
+    say,
+    say_json,
+    show_progress,
+    table,
+)
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
-from csdfgen.files import is_compiled, recording, write_json
-from csdfgen.model.describe import against_whole_layers
+from csdfgen.files import is_compiled, record_files, write_json
+from csdfgen.model.describe import compare_whole_layers
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,7 +155,7 @@ class Run(Command):
 
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
-        from csdfgen.cli.compiled import place_of, run_compiled, run_kept
+        from csdfgen.cli.compiled import find_program_file, run_compiled, run_kept
 
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
@@ -172,7 +180,7 @@ class Run(Command):
         elif self.pareto:
             self._run_front(asked)
         else:
-            place = place_of(self, asked)
+            place = find_program_file(self, asked)
             kept = place and run_kept(self, place)
             if not kept:
                 self._run_plan(asked, place)
@@ -195,28 +203,28 @@ class Run(Command):
         from threadpoolctl import threadpool_limits
 
         import runtime
-        from csdfgen.backends.registry import kernels_for
+        from csdfgen.backends.registry import choose_backend
         from csdfgen.cli.compiled import keep
         from csdfgen.cli.models import input_formats
         from csdfgen.cli.show import (  # fmt: skip
-            mapped_facts,
+            describe_mapping,
             overlap_facts,
             show_mapped,
             show_memories,
             show_overlap,
         )
         from csdfgen.devices.model import estimate
-        from csdfgen.goals.choice import profile_for
+        from csdfgen.goals.choice import load_profile
         from csdfgen.goals.facts import memories_facts
-        from csdfgen.pages.trace import by_layer, chrome_trace, timed
+        from csdfgen.pages.trace import chrome_trace, sum_by_layer, time_firings
         from csdfgen.reading.zoo import is_zoo_name
         from runtime.images import check_output_path, write_outputs
         from runtime.report import compare_with_reference, to_json
-        from runtime.resident import resident
+        from runtime.resident import read_resident_bytes
 
-        labels, libraries = self._labels(), resident()
+        labels, libraries = self._labels(), read_resident_bytes()
         limited = threadpool_limits(limits=self.threads, user_api="blas")
-        with recording() as files, reporting() as progress, limited:
+        with record_files() as files, show_progress() as progress, limited:
             progress("loading")
             plan, network, precision = self._plan_of(asked, progress)
             if self.output is not None:
@@ -228,8 +236,8 @@ class Run(Command):
             firings: tuple[FiringTime, ...] = ()
             if self.trace is not None or self.layers:
                 progress("timing the firings")
-                firings = timed(plan, feeds, threads=self.threads)
-            peak = kernels_for(plan.options).peak() if self.layers else None
+                firings = time_firings(plan, feeds, threads=self.threads)
+            peak = choose_backend(plan.options).peak() if self.layers else None
             if self.trace is not None:
                 device = report.driven.device if report.driven is not None else None
                 write_json(self.trace, chrome_trace(plan, firings, device))
@@ -240,10 +248,12 @@ class Run(Command):
                 )
             # a plan of one image runs without the files by which its times were predicted
             named = _PREDICTED_BY & asked.given.keys()
-            profile = profile_for(plan.options if named or plan.conversion.frames > 1 else DEFAULTS)
+            profile = load_profile(
+                plan.options if named or plan.conversion.frames > 1 else DEFAULTS
+            )
             predicted = 1e3 * estimate(plan, profile).seconds if named else None
-            frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
-        spent, memories = by_layer(firings), memories_facts(plan)
+            frames, mapped = overlap_facts(network, plan, profile), describe_mapping(plan)
+        spent, memories = sum_by_layer(firings), memories_facts(plan)
         alone, told = to_json(report), {**_told(plan), "account": str(report.account)}
         values = {**alone, **({"memories": memories} if memories else {})}
         values |= {"frames": frames.to_json()} if frames is not None else {}
@@ -260,7 +270,7 @@ class Run(Command):
             show_memories(plan)
             self._show_end(values)
             if precision is not None:
-                say(f"precision  {plain(str(precision))}")
+                say(f"precision  {escape(str(precision))}")
             if predicted is not None:
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
             show_overlap(frames, profile)
@@ -269,7 +279,9 @@ class Run(Command):
             if self.layers:
                 _show_layers(spent, peak and peak * self.threads)
             if self.trace is not None:
-                say(f"\n{plain(str(self.trace))}: {counted(len(firings), 'firing')} of one frame")
+                say(
+                    f"\n{escape(str(self.trace))}: {pluralize(len(firings), 'firing')} of one frame"
+                )
             _show_classes(outputs, labels)
         if error is not None:
             raise error
@@ -285,9 +297,9 @@ class Run(Command):
         """Run every plan of the front: predicted and measured time, outputs compared if asked for."""
         from threadpoolctl import threadpool_limits
 
-        from csdfgen.cli.models import built, load_network, stored_in
-        from csdfgen.cli.show import Front, points_of
-        from csdfgen.goals.choice import profile_for
+        from csdfgen.cli.models import convert_precision, load_network, resolve_run_options
+        from csdfgen.cli.show import Front, find_points
+        from csdfgen.goals.choice import load_profile
         from runtime.report import compare_with_reference
 
         for name in ("plan", "labels", "trace", "layers"):
@@ -297,14 +309,16 @@ class Run(Command):
             raise InputError(
                 "--pareto runs many plans of the model; give --precision bfloat16, or none"
             )
-        front_folder(self.output)
+        check_front_output(self.output)
         measured: list[dict[str, Any]] = []
-        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
-            profile = profile_for(built(asked, progress))
+        with show_progress() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+            profile = load_profile(resolve_run_options(asked, progress))
             progress("loading")
-            network = stored_in(self.precision, load_network(self.model, asked), self.model, asked)
+            network = convert_precision(
+                self.precision, load_network(self.model, asked), self.model, asked
+            )
             feeds = self._feeds(network)
-            points = points_of(network, asked, progress)
+            points = find_points(network, asked, progress)
             failed = None
             for at, point in enumerate(points):
                 progress("running", at, len(points))
@@ -322,10 +336,10 @@ class Run(Command):
 
     def _feeds(self, network: Network) -> dict[str, np.ndarray]:
         """The inputs, read from files or random."""
-        from csdfgen.reading.zoo import span_of
+        from csdfgen.reading.zoo import input_span
         from runtime.images import SYMMETRIC, read_inputs
 
-        span = span_of(self.model) or SYMMETRIC
+        span = input_span(self.model) or SYMMETRIC
         return read_inputs(tuple(self.input or ()), network, self._images(), self.seed, span)
 
     def _images(self) -> ImageOptions:
@@ -336,13 +350,15 @@ class Run(Command):
 
     def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network, Precision | None]:
         """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for."""
-        from csdfgen.backends.registry import AUTO, computed_by, kernels_for, kernels_of
-        from csdfgen.cli.models import DEFAULT_PRECISION, network_of_plan, plan_in
+        from csdfgen.backends.registry import AUTO, choose_backend, load_backend, replace_backend
+        from csdfgen.cli.models import DEFAULT_PRECISION, load_plan_network, plan_with_precision
         from csdfgen.planning.saved import read_saved
         from runtime.images import read_frames
 
         if self.plan is None:
-            return plan_in(self.precision, self.model, asked, self._feeds, self.threads, progress)
+            return plan_with_precision(
+                self.precision, self.model, asked, self._feeds, self.threads, progress
+            )
         if self.precision != DEFAULT_PRECISION:
             raise PlanError(
                 "is a plan, whose formats are those of its model; leave --precision out",
@@ -353,19 +369,19 @@ class Run(Command):
         saved = read_saved(self.plan, memory, images)
         _check_agreement(saved, asked)
         weights = given.get("weights", DEFAULTS.weights)
-        network = network_of_plan(saved, self.model, weights)
+        network = load_plan_network(saved, self.model, weights)
         if saved.of_table and not images and self.input:
             frames = read_frames(self.input, replace(network, batch=1), self._images())
             images = sum(len(next(iter(arrays.values()))) for arrays in frames)
             saved = read_saved(self.plan, memory, images)
-            network = network_of_plan(saved, self.model, weights)
+            network = load_plan_network(saved, self.model, weights)
         progress("reading the plan")
         of = saved.planned_with
         backend, device = given.get("backend", ""), given.get("cl_device", "")
-        kernels = kernels_for(of) if of else kernels_of(backend or AUTO)
+        kernels = choose_backend(of) if of else load_backend(backend or AUTO)
         plan = saved.plan(network, kernels)
         chosen = {name: given[name] for name in (_COMPUTED_BY | _PREDICTED_BY) & given.keys()}
-        options = computed_by(replace(plan.options, **chosen), backend, device)
+        options = replace_backend(replace(plan.options, **chosen), backend, device)
         return replace(plan, options=options), network, None
 
     def _measured(
@@ -404,15 +420,15 @@ class Run(Command):
         arena, measured = report["planned_bytes"], report["measured_bytes"]
         figures, batch = report["figures"], report["batch"]
         outputs = figures["outputs"] // batch * told["frames"]
-        compared = against_whole_layers({**figures, "outputs": outputs}, report["account"]["total"])
+        compared = compare_whole_layers({**figures, "outputs": outputs}, report["account"]["total"])
         frames = f"median of {report['repeat']} frames" if report["repeat"] > 1 else "one frame"
         if batch > 1:
             frames += f" of {batch} images"
         name = told["backend"]
         code = f", kernels for {told['code']}" if told["code"] != name else ""
         say(
-            f"{plain(report['model'])}: {counted(told['layers'], 'layer')} in {counted(report['firings'], 'firing')}, "
-            f"--rows {told['rows']} --fuse {report['fuse']} --image {report['image']}, {counted(batch, 'image')}\n",
+            f"{escape(report['model'])}: {pluralize(told['layers'], 'layer')} in {pluralize(report['firings'], 'firing')}, "
+            f"--rows {told['rows']} --fuse {report['fuse']} --image {report['image']}, {pluralize(batch, 'image')}\n",
             figures_table(figures),
             f"\nmeasured   {_touched(measured, arena)}",
             f"outside    {report['python_peak_bytes']:,} bytes allocated by Python while firing, "
@@ -420,7 +436,7 @@ class Run(Command):
             f"{'no output stored' if report['result'] == 'streamed' else 'outputs included'}",
             f"account    {told['account']}",
             *(f"{word:<11}{said}" for word, said in compared),
-            f"latency    {report['latency_ms']:,.1f} ms, {frames}, {counted(report['threads'], 'thread')}",
+            f"latency    {report['latency_ms']:,.1f} ms, {frames}, {pluralize(report['threads'], 'thread')}",
             f"backend    {name}{code}",
         )
         show_process(report["process"])
@@ -434,24 +450,26 @@ class Run(Command):
                 f"device, kernels built in {report['build_ms']:,.0f} ms"
             )
         say(*(f"branch     {line}" for line in branch_lines(report["branches"])))
-        say(*(f"output     '{plain(n)}': {t}" for n, t in told["outputs"].items()))
+        say(*(f"output     '{escape(n)}': {t}" for n, t in told["outputs"].items()))
 
     def _show_end(self, report: Mapping[str, Any]) -> None:
         """The tensors of which every row is in memory at one time (views and small ones at the end are only counted), and
         the file of outputs.
         """
         whole = report["whole_layers"]
-        together = counted(sum(one["bytes"] for one in whole), "byte")
+        together = pluralize(sum(one["bytes"] for one in whole), "byte")
         shown, rest = whole[:_SHOWN_WHOLE], len(whole) - _SHOWN_WHOLE
-        rows = [(one["tensor"], str(one["rows"]), one["bytes"], dim(one["why"])) for one in shown]
-        more = [(f"and {rest} smaller", "", "", dim("all of them with --json"))] * (rest > 0)
+        rows = [
+            (one["tensor"], str(one["rows"]), one["bytes"], dim_text(one["why"])) for one in shown
+        ]
+        more = [(f"and {rest} smaller", "", "", dim_text("all of them with --json"))] * (rest > 0)
         if whole:
             say(
-                f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)",
+                f"\nkept whole ({pluralize(len(whole), 'tensor')}, {together} if all were alive together)",
                 table("tensor", "> rows", "> bytes", "why", rows=[*rows, *more]),
             )
         if self.output is not None:
-            say(f"written    {self.output}: {', '.join(map(plain, report['outputs']))}")
+            say(f"written    {self.output}: {', '.join(map(escape, report['outputs']))}")
 
 
 def _touched(measured: int | None, planned: int) -> str:
@@ -464,9 +482,9 @@ def _touched(measured: int | None, planned: int) -> str:
 
 def _told(plan: Plan) -> dict[str, Any]:
     """What a report on a terminal says of a plan besides its JSON."""
-    from csdfgen.backends.registry import kernels_for
+    from csdfgen.backends.registry import choose_backend
 
-    kernels = kernels_for(plan.options)
+    kernels = choose_backend(plan.options)
     return {
         "layers": len(plan.network.layers), "rows": plan.conversion.rows.brief, "frames": plan.conversion.frames,
         "backend": kernels.name, "code": kernels.code, "mapped": plan.options.weights == "mapped",
@@ -508,13 +526,13 @@ def _range(one: Comparison) -> str:
 
 def _show_check(report: Report) -> None:
     from runtime.reference import SIGNED, signed_integers
-    from runtime.steps import saturating
+    from runtime.steps import find_saturating
 
     for one in report.comparisons or ():
         classes = {None: "", True: ", same top 1 and top 5", False: ", other top 5"}[one.classes_ok]
         say(
-            f"check      '{plain(one.name)}': {'equal' if one.ok else f'{one.wrong:,} wrong'}, "
-            f"{counted(one.values, 'value')}{_range(one)}, largest difference from onnxruntime "
+            f"check      '{escape(one.name)}': {'equal' if one.ok else f'{one.wrong:,} wrong'}, "
+            f"{pluralize(one.values, 'value')}{_range(one)}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}"
             f"{f', {one.sqnr_db:.1f} dB signal to noise' if one.sqnr_db is not None else ''}"
             f"{f', which differs from itself by {one.noise:.3g} where sums are rounded otherwise' if one.noise else ''}{classes}"
@@ -523,7 +541,7 @@ def _show_check(report: Report) -> None:
     for run in report.forced:
         verdict = f"not compared: {run.why}" if run.why else "equal" if run.ok else "wrong"
         say(
-            f"check      with {plain(str(run))}, whatever the conditions are: {verdict}"
+            f"check      with {escape(str(run))}, whatever the conditions are: {verdict}"
             + ("" if run.why else f", largest difference from onnxruntime {run.max_abs_error:.3g}")
         )
     if report.comparisons is not None and signed_integers(report.plan.network):
@@ -531,11 +549,11 @@ def _show_check(report: Report) -> None:
             f"check      onnxruntime is started with {SIGNED}, since this network has int8 tensors; by default it "
             "computes between them in float32 on x86"
         )
-    cut = saturating(report.plan.network) if report.comparisons is not None else ()
+    cut = find_saturating(report.plan.network) if report.comparisons is not None else ()
     if cut:
         say(
             f"check      onnxruntime may cut off sums of uint8 times int8 on this processor (AVX2 without VNNI): "
-            f"{counted(len(cut), 'layer')}, the first is '{plain(cut[0])}'"
+            f"{pluralize(len(cut), 'layer')}, the first is '{escape(cut[0])}'"
         )
     if not report.layers:
         return
@@ -583,7 +601,7 @@ def _show_layers(spent: Sequence[LayerTime], peak: float | None) -> None:
     rest = spent[_LISTED:]
     if rest:
         part = sum(one.seconds for one in rest)
-        say(f"and {counted(len(rest), 'layer')} with {1e3 * part:,.3f} ms together")
+        say(f"and {pluralize(len(rest), 'layer')} with {1e3 * part:,.3f} ms together")
 
 
 def _show_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | None) -> None:
@@ -603,7 +621,7 @@ def _show_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | N
             values = output[image].reshape(-1)
             of = f", image {image + 1} of {len(top)}" if len(top) > 1 else ""
             say(
-                f"\ntop 5 of '{plain(name)}'{of}",
+                f"\ntop 5 of '{escape(name)}'{of}",
                 table(
                     "> class", "> value", *(["label"] if labels else []),
                     rows=(

@@ -17,18 +17,18 @@ from csdfgen.cli.options import (
     ModelArgument,
     Pareto,
     Planning,
+    check_front_output,
     check_picture,
-    front_folder,
     is_graph_file,
     refuse,
 )
-from csdfgen.cli.quantize import Formats, say_formats, say_quality, written_beside
-from csdfgen.cli.terminal import figures_table, in_bytes, reporting, say, say_json, table
-from csdfgen.errors import about
+from csdfgen.cli.quantize import Formats, say_formats, say_quality, write_quantized
+from csdfgen.cli.terminal import figures_table, format_bytes, say, say_json, show_progress, table
+from csdfgen.errors import prefix_errors
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
-from csdfgen.model.units import counted
-from csdfgen.stopping import heeding, keep
+from csdfgen.model.units import pluralize
+from csdfgen.stopping import heed_interrupts, keep
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked, Table
@@ -111,7 +111,7 @@ class Schedule(Command):
 
     def run(self) -> None:
         """Write the plan of a model, or the schedule of a graph, or print a summary. Raises CsdfgenError."""
-        with heeding():
+        with heed_interrupts():
             self._run()
 
     def _run(self) -> None:
@@ -119,7 +119,7 @@ class Schedule(Command):
         self.formats.check()
         refuse(self._refusals(asked, graph))
         if self.pareto:
-            front_folder(self.output)
+            check_front_output(self.output)
         check_picture("--gantt", self.gantt)
         for path in (self.items, self._quantized, self.output if self.chart else None):
             if path is not None:
@@ -196,47 +196,47 @@ class Schedule(Command):
 
     def _schedule_front(self, asked: Asked) -> None:
         """All plans that are worth having."""
-        from csdfgen.cli.models import built, load_network
-        from csdfgen.cli.show import Front, points_of
-        from csdfgen.goals.choice import profile_for
+        from csdfgen.cli.models import load_network, resolve_run_options
+        from csdfgen.cli.show import Front, find_points
+        from csdfgen.goals.choice import load_profile
 
-        with reporting() as progress:
-            profile = profile_for(built(asked, progress))
+        with show_progress() as progress:
+            profile = load_profile(resolve_run_options(asked, progress))
             progress("loading")
             network = load_network(self.model, asked)
             progress("planning")
-            points = points_of(network, asked, progress)
+            points = find_points(network, asked, progress)
             keep()
         Front(points, profile).show(self.output, as_json=self.as_json)
 
     def _schedule_model(self, asked: Asked) -> None:
-        from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.models import built
-        from csdfgen.cli.show import mapped_facts, overlap_facts, show_mapped, show_overlap
-        from csdfgen.goals.choice import shown_profile_for
-        from csdfgen.goals.facts import given_up, schedule_facts
+        from csdfgen.backends.registry import choose_backend
+        from csdfgen.cli.models import resolve_run_options
+        from csdfgen.cli.show import describe_mapping, overlap_facts, show_mapped, show_overlap
+        from csdfgen.goals.choice import choose_shown_profile
+        from csdfgen.goals.facts import describe_tradeoff, schedule_facts
         from csdfgen.planning.plan_file import write_plan
-        from csdfgen.planning.replacing import with_offsets, write_plan_items
+        from csdfgen.planning.replacing import replace_offsets, write_plan_items
 
         output, lines = self.output, []
-        with reporting() as progress:
-            profile = shown_profile_for(built(asked, progress))
+        with show_progress() as progress:
+            profile = choose_shown_profile(resolve_run_options(asked, progress))
             network, plan, made = self._planned(asked, progress)
             keep()
             if self.items is not None:
                 count, bound = write_plan_items(self.items, plan)
                 lines = [
-                    f"{self.items}: {counted(count, 'item')}, no placement of them is below {bound:,} bytes"
+                    f"{self.items}: {pluralize(count, 'item')}, no placement of them is below {bound:,} bytes"
                 ]
             if self.offsets is not None:
-                plan = with_offsets(plan, self.offsets, kernels_for(plan.options))
-            frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
-            said = "" if output is not None or self.as_json else given_up(plan, profile)
+                plan = replace_offsets(plan, self.offsets, choose_backend(plan.options))
+            frames, mapped = overlap_facts(network, plan, profile), describe_mapping(plan)
+            said = "" if output is not None or self.as_json else describe_tradeoff(plan, profile)
         if output is not None and self.chart is not None:
             _draw(plan, self.chart, output)
         elif output is not None:
             if made is not None and self._quantized is not None:
-                plan = written_beside(self._quantized, made, plan)
+                plan = write_quantized(self._quantized, made, plan)
             write_plan(output, plan)
         if self.as_json:
             facts = {"model": self.model, **schedule_facts(plan, profile)}
@@ -250,8 +250,11 @@ class Schedule(Command):
         say(*lines)
         if output is not None:
             what = "" if self.chart is None else f"{self.chart}, "
-            firings = counted(len(plan.order), "firing")
-            say(f"{output}: {what}{firings}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
+            firings = pluralize(len(plan.order), "firing")
+            say(
+                f"{output}: {what}{firings}, arena of {format_bytes(plan.planned_bytes)}",
+                wrap=False,
+            )
         else:
             _summary(plan, profile)
             show_overlap(frames, profile)
@@ -261,11 +264,11 @@ class Schedule(Command):
 
     def _planned(self, asked: Asked, progress: Progress) -> tuple[Network, Plan, Quantized | None]:
         """The network and its plan; what was made of the model, where other formats are asked for."""
-        from csdfgen.cli.models import built, load_network, plan_network
+        from csdfgen.cli.models import load_network, plan_network, resolve_run_options
 
         movable = self.items is not None or self.offsets is not None
         if self.formats.formats is not None:
-            options = built(asked, progress, movable=movable)
+            options = resolve_run_options(asked, progress, movable=movable)
             made = self.formats.quantized(self.model, asked, options, progress)
             return made.network, made.plan, made
         progress("loading")
@@ -288,17 +291,17 @@ class Schedule(Command):
 
     def _schedule_table(self, asked: Asked, numbers: Table) -> None:
         """Write the plans for several numbers of images and memories."""
-        from csdfgen.cli.models import built, load_network
-        from csdfgen.goals.choice import table_of
+        from csdfgen.cli.models import load_network, resolve_run_options
+        from csdfgen.goals.choice import make_plan_table
         from csdfgen.planning.plan_table import write_table
 
-        with reporting() as progress:
-            options = built(asked, progress)
+        with show_progress() as progress:
+            options = resolve_run_options(asked, progress)
             progress("loading")
             network = load_network(self.model, asked)
             progress("planning")
-            with about(self.model):
-                made = table_of(
+            with prefix_errors(self.model):
+                made = make_plan_table(
                     network, options, numbers.requests, numbers.budgets or (0,), progress
                 )
         if self.output is not None:
@@ -317,7 +320,7 @@ class Schedule(Command):
         shown.caption = f"predicted on {made.device}"
         say(shown)
         if self.output is not None:
-            say(f"{self.output}: {counted(len(made.entries), 'plan')}", wrap=False)
+            say(f"{self.output}: {pluralize(len(made.entries), 'plan')}", wrap=False)
 
 
 def _draw(plan: Plan, chart: str, output: Path) -> None:
@@ -331,10 +334,10 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
 
 
 def _summary(plan: Plan, profile: DeviceProfile) -> None:
-    from csdfgen.cli.schedule_graph import loops
+    from csdfgen.cli.schedule_graph import render_loops
     from csdfgen.cli.show import fit_said, show_memories
-    from csdfgen.devices.memory import account_on, demands
-    from csdfgen.goals.facts import placement_said
+    from csdfgen.devices.memory import account_device_memory, demands
+    from csdfgen.goals.facts import describe_placement
     from schedules.schedule import Firing
 
     def row(at: int) -> tuple[str | int, ...]:
@@ -349,14 +352,14 @@ def _summary(plan: Plan, profile: DeviceProfile) -> None:
             "buffer", "> rows", "> of", "> bytes", "> offset", "in use",
             rows=map(row, range(len(plan.rolling))),
         ),
-        f"\nfirings ({counted(len(plan.order), 'firing')}, order '{plan.policy}')",
-        loops([Firing(actor, phase) for actor, phase in plan.order]),
+        f"\nfirings ({pluralize(len(plan.order), 'firing')}, order '{plan.policy}')",
+        render_loops([Firing(actor, phase) for actor, phase in plan.order]),
         "",
         figures_table(plan.figures),
     )  # fmt: skip
-    account = account_on(plan, profile)
+    account = account_device_memory(plan, profile)
     say(f"\naccount    {account}")
     if plan.options.device:
         say(*map(fit_said, demands(account, profile)))
-    say(*[f"\nplacement  {placement_said(plan)}"] * bool(plan.arena_bound))
+    say(*[f"\nplacement  {describe_placement(plan)}"] * bool(plan.arena_bound))
     show_memories(plan)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
-from csdfgen.cli.graphs import capacities_for, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import dim, plain, reporting, say, table
+from csdfgen.charts import gantt_chart, replay, trace_periodic, trace_schedule
+from csdfgen.cli.graphs import parse_capacities, read_graph_file, resolve_capacities
+from csdfgen.cli.terminal import dim_text, escape, say, show_progress, table
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import InputError, about
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.files import write_bytes
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 from schedules import check
 from schedules.periodic import PeriodicSchedule, periodic_schedule
-from schedules.schedule import Firing, compact, loop_text, write_schedule
-from schedules.starts import span_of, write_starts
+from schedules.schedule import Firing, compact_loops, format_loops, write_schedule
+from schedules.starts import schedule_span, write_starts
 from schedules.static import static_schedule
 
 if TYPE_CHECKING:
@@ -47,23 +47,23 @@ def schedule_graph(command: Schedule, of_models: Sequence[str]) -> None:
             f"--policy {command.policy} orders the firings of one processor; leave it out with --periodic",
             where=command.model,
         )
-    capacities = capacities_for(graph, given)
-    with about(command.model):
+    capacities = resolve_capacities(graph, given)
+    with prefix_errors(command.model):
         (_start_periodically if command.periodic else _order)(command, graph, capacities)
 
 
 def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
     """One processor's order."""
     output, gantt = command.output, command.gantt
-    with reporting() as progress:
+    with show_progress() as progress:
         progress("scheduling")
         schedule = static_schedule(graph, capacities, policy=command.policy or "demand")
         progress("checking")
         check(graph, schedule)
         if gantt is not None:
             progress("drawing")
-            write_bytes(gantt, gantt_chart(of_schedule(graph, schedule)))
-    firings, total = counted(len(schedule.firings), "firing"), _total(graph, schedule.capacities)
+            write_bytes(gantt, gantt_chart(trace_schedule(graph, schedule)))
+    firings, total = pluralize(len(schedule.firings), "firing"), _total(graph, schedule.capacities)
     if output is not None:
         write_schedule(output, schedule)
         say(f"{output}: {firings}, {total}")
@@ -71,45 +71,45 @@ def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -
         say(
             _channels(graph, schedule.capacities),
             f"\nfirings ({firings}, order '{schedule.policy}')",
-            loops(schedule.firings),
-            f"\n{plain(graph.name)}: {total}",
+            render_loops(schedule.firings),
+            f"\n{escape(graph.name)}: {total}",
         )
     if gantt is not None:
         say(f"{gantt}: {firings} on one processor")
 
 
-def loops(firings: Sequence[Firing]) -> Text:
+def render_loops(firings: Sequence[Firing]) -> Text:
     """The firings as loops, as the paper writes them; a file has them all."""
-    text = loop_text(compact(firings))
+    text = format_loops(compact_loops(firings))
     if len(text) > _SHOWN_FIRINGS:
         text = f"{text[: text.rindex(',', 0, _SHOWN_FIRINGS)]}, ... (all of them with -o)"
-    return dim(text)
+    return dim_text(text)
 
 
 def _start_periodically(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
     """Start times that repeat."""
     output, gantt = command.output, command.gantt
-    with reporting() as progress:
+    with show_progress() as progress:
         progress("scheduling")
         schedule = periodic_schedule(graph, capacities)
         progress("checking")
-        timeline = of_periodic(graph, schedule, capacities, _FOLLOWED)
+        timeline = trace_periodic(graph, schedule, capacities, _FOLLOWED)
         names = (channel.name for channel in graph.channels)
         held = {**dict(zip(names, replay(timeline).peaks(), strict=True)), **capacities}
         if gantt is not None:
             progress("drawing")
-            write_bytes(gantt, gantt_chart(of_periodic(graph, schedule, capacities)))
+            write_bytes(gantt, gantt_chart(trace_periodic(graph, schedule, capacities)))
     if output is not None:
         write_starts(output, graph, schedule, held)
     elif gantt is None:
         say(_starts(graph, schedule), "", _channels(graph, held), "")
-    firings, span = sum(map(len, schedule.starts.values())), span_of(graph, schedule)
+    firings, span = sum(map(len, schedule.starts.values())), schedule_span(graph, schedule)
     units = "time unit" if schedule.period == 1 else "time units"
     say(
-        f"{output or plain(graph.name)}: {counted(firings, 'firing')} every {_time(schedule.period)} {units}, "
+        f"{output or escape(graph.name)}: {pluralize(firings, 'firing')} every {_time(schedule.period)} {units}, "
         f"throughput {1 / schedule.period}",
         f"an iteration takes {_time(span)} from its first start to its last end; "
-        f"{counted(ceil(span / schedule.period), 'iteration')} under way at one time",
+        f"{pluralize(ceil(span / schedule.period), 'iteration')} under way at one time",
         _total(graph, held),
     )
     if gantt is not None:
@@ -143,4 +143,4 @@ def _channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Table:
 def _total(graph: CsdfGraph, capacities: Mapping[str, int]) -> str:
     tokens = sum(capacities.values())
     size = sum(capacities[channel.name] * channel.token_bytes for channel in graph.channels)
-    return f"{counted(len(graph.channels), 'channel')} of {counted(tokens, 'token')}, {counted(size, 'byte')} in all"
+    return f"{pluralize(len(graph.channels), 'channel')} of {pluralize(tokens, 'token')}, {pluralize(size, 'byte')} in all"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import JsonOption, Loaded
-from csdfgen.cli.terminal import mebibytes, plain, reporting, say, say_json
+from csdfgen.cli.terminal import escape, mebibytes, say, say_json, show_progress
 from csdfgen.errors import InputError
 from csdfgen.model.options import DEFAULTS, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.serving.repository import Repository
@@ -87,16 +87,16 @@ class Serve(Command):
 
     def run(self) -> None:
         """Serve until a signal comes. Raises CsdfgenError."""
-        from csdfgen.model.units import size_of, time_of
-        from csdfgen.serving.policies import policy_of
-        from csdfgen.serving.repository import Repository, named
+        from csdfgen.model.units import parse_size, parse_time
+        from csdfgen.serving.policies import parse_policy
+        from csdfgen.serving.repository import Repository, name_models
         from csdfgen.serving.served import serve_models
 
-        wanted = None if self.deadline is None else time_of(self.deadline, "deadline")
-        body = size_of(self.max_body, "max_body")
+        wanted = None if self.deadline is None else parse_time(self.deadline, "deadline")
+        body = parse_size(self.max_body, "max_body")
         limits = {"body": body, "deadline": wanted, "connections": self.connections}
-        policy_of(self.policy)
-        sources, folder = named(self.models, self.name or [])
+        parse_policy(self.policy)
+        sources, folder = name_models(self.models, self.name or [])
         asked = self.loaded.read()
         if (typed := asked.typed()) and (folder is not None or len(sources) != 1):
             raise InputError(f"{typed[0][0]} is of one model; serve that alone")
@@ -125,7 +125,7 @@ class Serve(Command):
         for name, engine in repository.engines.items():
             made = engine.service
             say(
-                f"{plain(name)}: {counted(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images "
+                f"{escape(name)}: {pluralize(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images "
                 f"in flight, {mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
             )
         say(f"{address} by policy {self.policy}; Ctrl-C or SIGTERM ends it")
@@ -147,5 +147,5 @@ def _start(repository: Repository) -> None:
     log = logging.getLogger("csdfgen.serving")
     log.addHandler(logging.StreamHandler())
     log.propagate = False  # or the command would say each line again at its end
-    with reporting() as progress:
+    with show_progress() as progress:
         repository.start(lambda name: progress(f"planning and measuring {name}"))

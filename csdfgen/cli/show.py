@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
-from csdfgen.cli.terminal import Progress, in_bytes, mebibytes, plain, say, say_json, table
+from csdfgen.cli.terminal import Progress, escape, format_bytes, mebibytes, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.emission.account import Demand
-from csdfgen.errors import InputError, about, option
+from csdfgen.errors import InputError, option, prefix_errors
 from csdfgen.files import write_bytes, write_json
-from csdfgen.goals.choice import front, profiles_for, run_options
-from csdfgen.goals.facts import heights_used, schedule_facts
-from csdfgen.goals.overlap import Overlap, overlap_of
-from csdfgen.goals.throughput import Mapped, of_mapping
+from csdfgen.goals.choice import find_front, load_profiles, run_options
+from csdfgen.goals.facts import list_heights, schedule_facts
+from csdfgen.goals.overlap import Overlap, describe_overlap
+from csdfgen.goals.throughput import Mapped, predict_mapping
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
-from csdfgen.model.units import counted
-from csdfgen.planning.memories import memories_of
+from csdfgen.model.units import pluralize
+from csdfgen.planning.memories import list_memories
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.plan_table import Point
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.planner import plan_fixed_heights
 
 INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder besides its plans; the index is written last."""
@@ -42,12 +42,12 @@ def fit_said(need: Demand) -> str:
     """Whether a memory of a device is large enough, as a line."""
     fits = "fits" if need.fits else "does not fit"
     usable = f"{need.there:,} ({need.there / 2**20:,.3f} MiB)"
-    return f"memory     {fits}: {need.what} take {in_bytes(need.needed)}, usable are {usable}"
+    return f"memory     {fits}: {need.what} take {format_bytes(need.needed)}, usable are {usable}"
 
 
 def show_memories(plan: Plan) -> None:
     """Bytes and traffic of each memory of a plan; nothing where there is one alone."""
-    memories = memories_of(plan)
+    memories = list_memories(plan)
     total = max(1, sum(one.moved for one in memories))
     rows = [
         (one.name, one.size, one.used, one.read, one.written, f"{100 * one.moved / total:.1f} %")
@@ -66,14 +66,16 @@ def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overl
     if plan.conversion.frames == 1 or plan.mapping:
         return None
     alone = PlanOptions(**{name: getattr(plan.options, name) for name in _OF_ONE_IMAGE})
-    with about(network.source or network.name):
-        return overlap_of(plan, plan_of(network, alone, kernels_for(alone)), profile)
+    with prefix_errors(network.source or network.name):
+        return describe_overlap(
+            plan, plan_fixed_heights(network, alone, choose_backend(alone)), profile
+        )
 
 
-def mapped_facts(plan: Plan) -> Mapped | None:
+def describe_mapping(plan: Plan) -> Mapped | None:
     """What is predicted of a plan that its backend executes on several processors; None for others. Raises InputError."""
-    maps = plan.mapping and kernels_for(plan.options).self_timed
-    return of_mapping(plan, profiles_for(plan.options)) if maps else None
+    maps = plan.mapping and choose_backend(plan.options).self_timed
+    return predict_mapping(plan, load_profiles(plan.options)) if maps else None
 
 
 def show_mapped(
@@ -82,7 +84,7 @@ def show_mapped(
     """The same on a terminal. measured: seconds of all images of the order, by so many threads."""
     told = found.told() if found is not None else ()
     if plan.mapping and found is None:
-        name = kernels_for(plan.options).name
+        name = choose_backend(plan.options).name
         why = f"backend '{name}' computes layers one after the other; {option('backend')} names one that maps them to threads"
         told = (("processors", why),)
     say(*[""] * bool(told), *(f"{what:<11}{said}" for what, said in told))
@@ -127,11 +129,11 @@ class Front:
             rows.append((*row, _heights_said(point)))
         columns = ("> plan", "> bytes", "> MiB", "> firings", "> predicted ms")
         more = ("> measured ms", "outputs") if self.measured else ()
-        first, plans = self.points[0].plan, counted(len(self.points), "plan")
+        first, plans = self.points[0].plan, pluralize(len(self.points), "plan")
         say(
             table(*columns, *more, "rows", rows=rows),
-            f"\n{plain(first.network.name)}: {plans} that no other beats in memory and in time, predicted on "
-            f"{plain(self.profile.name)}; whole layers take {in_bytes(first.figures['whole_layer_live'])}",
+            f"\n{escape(first.network.name)}: {plans} that no other beats in memory and in time, predicted on "
+            f"{escape(self.profile.name)}; whole layers take {format_bytes(first.figures['whole_layer_live'])}",
         )
         if output is not None:
             say(f"{output}: {'drawn' if output.suffix else f'{plans}, {PICTURE}, {INDEX}'}")
@@ -176,15 +178,15 @@ class Front:
         ]
 
 
-def points_of(network: Network, asked: Asked, progress: Progress) -> tuple[Point, ...]:
+def find_points(network: Network, asked: Asked, progress: Progress) -> tuple[Point, ...]:
     """The Pareto front of a network's plans. Raises InputError, with the model's name."""
-    with about(network.source or network.name):
-        return front(network, run_options(asked.given), progress=progress)
+    with prefix_errors(network.source or network.name):
+        return find_front(network, run_options(asked.given), progress=progress)
 
 
 def _heights_said(point: Point) -> str:
     """How tall the slabs are, in a few words."""
-    used = sorted(heights_used(point.plan).values())
+    used = sorted(list_heights(point.plan).values())
     if not used:
         return ""
     low, middle, high = used[0], used[len(used) // 2], used[-1]

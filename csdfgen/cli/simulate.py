@@ -17,7 +17,7 @@ from csdfgen.cli.options import (
     is_graph_file,
     refuse_graph,
 )
-from csdfgen.cli.terminal import mebibytes, reporting, say, say_json, table
+from csdfgen.cli.terminal import mebibytes, say, say_json, show_progress, table
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
@@ -87,7 +87,7 @@ class Simulate(Command):
 
     def run(self) -> None:
         """Simulate one policy or all. Raises CsdfgenError."""
-        from csdfgen.serving.policies import POLICIES, policy_of
+        from csdfgen.serving.policies import POLICIES, parse_policy
         from csdfgen.serving.simulate import simulate
         from csdfgen.serving.times import read_times, write_times
 
@@ -105,9 +105,9 @@ class Simulate(Command):
         if self.output is not None:
             write_times(self.output, times)
         names = tuple(POLICIES) if self.policy == "all" else (self.policy,)
-        policies = [(name, policy_of(name)) for name in names]
+        policies = [(name, parse_policy(name)) for name in names]
         found: dict[str, Simulated] = {}
-        with reporting() as progress:
+        with show_progress() as progress:
             for number, (name, policy) in enumerate(policies):
                 progress(name, number, len(policies))
                 found[name] = simulate(
@@ -121,13 +121,13 @@ class Simulate(Command):
 
     def _measured(self) -> Times:
         """The times of a model's stages on this machine. Raises CsdfgenError."""
-        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.serving.programs import Programs, measure_times
 
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("planning")
             service = self._service(self._network(), None)
             progress("measuring")
-            return measured_times(Programs(service))
+            return measure_times(Programs(service))
 
     def _network(self) -> Network:
         from csdfgen.cli.models import load_network
@@ -145,24 +145,24 @@ class Simulate(Command):
 
     def _compare(self, memories: str) -> None:
         """The policy in a model planned for each memory, at one rate: the load of the largest. Raises CsdfgenError."""
-        from csdfgen.model.units import size_of
-        from csdfgen.serving.policies import policy_of
-        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.model.units import parse_size
+        from csdfgen.serving.policies import parse_policy
+        from csdfgen.serving.programs import Programs, measure_times
         from csdfgen.serving.simulate import simulate
 
         network = self._network()
         found: list[tuple[Service, Simulated]] = []
         rates: Times | None = None
-        with reporting() as progress:
-            for memory in sorted({size_of(one.strip(), "memories") for one in memories.split(",")})[
-                ::-1
-            ]:
+        with show_progress() as progress:
+            for memory in sorted(
+                {parse_size(one.strip(), "memories") for one in memories.split(",")}
+            )[::-1]:
                 progress(f"planning and measuring for {mebibytes(memory)} MiB")
                 service = self._service(network, memory)
-                times = measured_times(Programs(service))
+                times = measure_times(Programs(service))
                 rates = rates or times
                 served = simulate(
-                    policy_of(self.policy), times, self._requests(rates), most=service.most, slots=service.in_flight,
+                    parse_policy(self.policy), times, self._requests(rates), most=service.most, slots=service.in_flight,
                     workers=self.workers, seed=self.seed,
                 )  # fmt: skip
                 found.insert(0, (service, served))
@@ -194,13 +194,13 @@ class Simulate(Command):
 
     def _requests(self, times: Times) -> list[Request]:
         """New requests, the same ones for every policy. Raises InputError."""
-        from csdfgen.model.units import time_of
-        from csdfgen.serving.arrivals import KINDS, Traffic, images_of, of_file
+        from csdfgen.model.units import parse_time
+        from csdfgen.serving.arrivals import KINDS, Traffic, parse_images, read_arrivals
 
-        wanted = math.inf if self.deadline is None else time_of(self.deadline, "deadline")
+        wanted = math.inf if self.deadline is None else parse_time(self.deadline, "deadline")
         if self.arrivals not in KINDS and self.arrivals.endswith(".csv"):
-            return of_file(self.arrivals, wanted)
-        images = images_of(self.images)
+            return read_arrivals(self.arrivals, wanted)
+        images = parse_images(self.images)
         rate = self.load * times.capacity / (sum(images) / 2)
         return Traffic(self.arrivals, rate, images, wanted).requests(self.requests, self.seed)
 

@@ -12,11 +12,11 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import OUTPUT, JsonOption
-from csdfgen.cli.terminal import plain, reporting, say, say_json
-from csdfgen.errors import options_as_arguments
+from csdfgen.cli.terminal import escape, say, say_json, show_progress
+from csdfgen.errors import name_options_as_arguments
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,11 @@ class Sweep(Command):
     def run(self) -> None:
         """Plan all points that are not known yet, write table and picture. Raises CsdfgenError, KeyboardInterrupt."""
         from csdfgen.sweeps import engines
-        from csdfgen.sweeps.cache import Cache, cache_beside
+        from csdfgen.sweeps.cache import Cache, cache_path
         from csdfgen.sweeps.picture import picture
-        from csdfgen.sweeps.run import sweep, tasks_of
+        from csdfgen.sweeps.run import make_tasks, sweep
         from csdfgen.sweeps.spec import read_spec
-        from csdfgen.sweeps.table import check_table, row_of, table_bytes
+        from csdfgen.sweeps.table import check_table, make_row, table_bytes
 
         if self.jobs is not None and self.on is not None:
             both = "is of this machine; leave --jobs or --on out"
@@ -70,19 +70,19 @@ class Sweep(Command):
         else:
             engine = partial(engines.dask_cluster, address=engines.scheduler_address(self.on))
         check_table(self.output)
-        with options_as_arguments():
+        with name_options_as_arguments():
             spec = read_spec(self.spec)
         drawing = self.output.with_suffix(".svg")
         for path in (self.output, drawing):
             check_writable(path)
         start = time.monotonic()
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("reading models")
-            with options_as_arguments():
-                tasks = tasks_of(spec, str(self.spec))
-            found = sweep(tasks, Cache(cache_beside(self.output)), engine, progress)
+            with name_options_as_arguments():
+                tasks = make_tasks(spec, str(self.spec))
+            found = sweep(tasks, Cache(cache_path(self.output)), engine, progress)
         pairs = zip(found.points, found.outcomes, strict=True)
-        rows = [row_of(point, outcome, timed=self.timings) for point, outcome in pairs]
+        rows = [make_row(point, outcome, timed=self.timings) for point, outcome in pairs]
         drawn = picture(found, spec.title)
         write_bytes(self.output, table_bytes(rows, self.output))
         write_bytes(drawing, drawn)
@@ -92,10 +92,10 @@ class Sweep(Command):
             files = {"output": str(self.output), "picture": str(drawing)}
             say_json({**files, **counts, "seconds": seconds})
             return
-        said = counted(total, "point")
+        said = pluralize(total, "point")
         said += f", {found.refused:,} without a plan" if found.refused else ""
         said += f"; {found.known:,} were known" if found.known else ""
         if found.known < total:
             said += f"; {total - found.known:,} planned in {seconds:.1f} s"
-        say(f"{plain(str(self.output))}: {said}", wrap=False)
-        say(f"{plain(str(drawing))}: predicted time over memory", wrap=False)
+        say(f"{escape(str(self.output))}: {said}", wrap=False)
+        say(f"{escape(str(drawing))}: predicted time over memory", wrap=False)

@@ -46,18 +46,18 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def plain(name: str) -> str:
+def escape(name: str) -> str:
     """A name from a model as a terminal may show it.
 
-    >>> plain("conv\\x1b[2J")
+    >>> escape("conv\\x1b[2J")
     'conv\N{REPLACEMENT CHARACTER}[2J'
     """
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
-def dim(text: str) -> Text:
+def dim_text(text: str) -> Text:
     """What matters less."""
-    return Text(plain(text), style="dim")
+    return Text(escape(text), style="dim")
 
 
 def cut(text: str, most: int) -> str:
@@ -70,10 +70,10 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.3f}"
 
 
-def in_bytes(size: int) -> str:
+def format_bytes(size: int) -> str:
     """A size, exact and as people remember it.
 
-    >>> in_bytes(524288)
+    >>> format_bytes(524288)
     '524,288 bytes (0.500 MiB)'
     """
     return f"{size:,} bytes ({mebibytes(size)} MiB)"
@@ -99,7 +99,7 @@ def figures_table(figures: Mapping[str, int]) -> Table:
     return table(
         "memory", "> bytes", "> MB", "> MiB", "meaning",
         rows=(
-            (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim(meaning))
+            (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim_text(meaning))
             for name, meaning in FIGURES.items()
         ),
     )  # fmt: skip
@@ -108,11 +108,11 @@ def figures_table(figures: Mapping[str, int]) -> Table:
 def _cell(value: Cell) -> str | Text:
     if value is None or isinstance(value, Text):
         return value or ""
-    return f"{value:,}" if isinstance(value, int) else plain(value)
+    return f"{value:,}" if isinstance(value, int) else escape(value)
 
 
 @contextlib.contextmanager
-def reporting() -> Iterator[Progress]:
+def show_progress() -> Iterator[Progress]:
     """A progress bar on stderr while the block runs, if stderr is a terminal; it is erased at the end."""
     if not sys.stderr.isatty():
         yield lambda what, done=0, total=None: None

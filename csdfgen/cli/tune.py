@@ -15,13 +15,13 @@ from csdfgen.cli.options import (
     ModelArgument,
     Typed,
     check_suffix,
+    option_group,
     refuse_graph,
-    taking,
 )
-from csdfgen.cli.terminal import Progress, cut, plain, reporting, say, say_json, table
-from csdfgen.errors import InputError, about, option
+from csdfgen.cli.terminal import Progress, cut, escape, say, say_json, show_progress, table
+from csdfgen.errors import InputError, option, prefix_errors
 from csdfgen.model.options import DEFAULTS, declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.model.network import Network
@@ -38,7 +38,7 @@ _FRAMES = 9
 """Of the plans without and with tuning, in turn, in the end."""
 
 
-@taking("backend", "cl_device", "fuse", "shape", "fix", "batch")
+@option_group("backend", "cl_device", "fuse", "shape", "fix", "batch")
 class _Tuned(Typed):
     """How the model is loaded, and whose kernels are measured."""
 
@@ -70,22 +70,22 @@ class Tune(Command):
         written.
         """
         from csdfgen.cli.models import load_network
-        from csdfgen.tuning.file import machine_of, read_tuning
+        from csdfgen.tuning.file import describe_machine, read_tuning
         from csdfgen.tuning.measure import Tuner
 
         asked = self.planning.read()
         usual = {"fuse": DEFAULTS.fuse, **{k: v for k, v in asked.given.items() if k in _TAKEN}}
         check_suffix(self.output, "what was found", ".json")
         refuse_graph(self.model, ", which cannot be run; give the model")
-        with reporting() as progress:
+        with show_progress() as progress:
             progress("building native code, once on this machine")
             kernels = _measured_kernels(usual)
             known = None
             if self.output.exists():
-                known = read_tuning(self.output, machine_of(kernels), kernels.variants)
+                known = read_tuning(self.output, describe_machine(kernels), kernels.variants)
             progress("loading")
             network = load_network(self.model, asked)
-            with about(network.source or network.name):
+            with prefix_errors(network.source or network.name):
                 tuner = Tuner(network, known, **usual)
                 left = self._measured(tuner, progress)
                 progress("comparing plans without and with what was found")
@@ -103,14 +103,14 @@ class Tune(Command):
             for key, height, best, us, second, other in rows[:_SHOWN_LAYERS]
         )
         columns = ("layer shape", "> rows", "variant", "> us", "next best", "> us ")
-        file = plain(str(self.output))
+        file = escape(str(self.output))
         say(*[table(*columns, rows=shown)] * bool(rows))
         if len(rows) > _SHOWN_LAYERS:
             say(f"and {len(rows) - _SHOWN_LAYERS} more; all of them in {file}")
-        rest = f"; {counted(left, 'height')} left, run it again to go on" if left else ""
+        rest = f"; {pluralize(left, 'height')} left, run it again to go on" if left else ""
         before, after = gain["seconds_before"], gain["seconds_after"]
         say(
-            f"\n{file}: {counted(len(found.shapes), 'layer shape')}, {counted(found.count, 'timing')}{rest}",
+            f"\n{file}: {pluralize(len(found.shapes), 'layer shape')}, {pluralize(found.count, 'timing')}{rest}",
             f"{frame}, time of a frame, in turn: {1e3 * before:.3f} ms in {gain['bytes_before']:,} bytes "
             f"without tuning, {1e3 * after:.3f} ms in {gain['bytes_after']:,} with it ({after / before:.3f} times)",
         )
@@ -132,12 +132,12 @@ class Tune(Command):
         day where a device computes.
         """
         import runtime
-        from csdfgen.backends.registry import kernels_of
+        from csdfgen.backends.registry import load_backend
         from csdfgen.devices.measure import SEED
         from csdfgen.goals.choice import plan
         from runtime.images import random_inputs
 
-        whole = kernels_of(taken["backend"]).whole_variants
+        whole = load_backend(taken["backend"]).whole_variants
         usual = {**taken, "rows": "whole"} if whole else taken
         plans = [plan(network, **usual), plan(network, **usual, tuning=str(self.output))]
         feeds = random_inputs(network, SEED)
@@ -157,11 +157,11 @@ class Tune(Command):
 
 def _measured_kernels(usual: dict[str, Any]) -> Backend:
     """The backend that is measured, whose name `usual` then has. Raises InputError for one without variants."""
-    from csdfgen.backends.registry import AUTO, backend_that, kernels_of
+    from csdfgen.backends.registry import AUTO, find_backend, load_backend
 
     if usual.get("backend", AUTO) == AUTO:
-        usual["backend"] = backend_that("variants")
-    kernels = kernels_of(usual["backend"], cl_device=usual.get("cl_device", ""))
+        usual["backend"] = find_backend("variants")
+    kernels = load_backend(usual["backend"], cl_device=usual.get("cl_device", ""))
     if not kernels.variants:
         raise InputError(f"{option('backend', kernels.name)} has no variants to measure")
     return kernels

@@ -15,10 +15,10 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON, OUTPUT, check_suffix
-from csdfgen.cli.terminal import dim, mebibytes, say, say_json, table
-from csdfgen.errors import about
+from csdfgen.cli.terminal import dim_text, mebibytes, say, say_json, table
+from csdfgen.errors import prefix_errors
 from csdfgen.model.options import declare
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from zoo_models import Counts, Published, ZooEntry
@@ -96,14 +96,14 @@ class Zoo(Command):
         rows = (
             (
                 one.name, one.family, one.task, _sizes(shape), counts.parameters, counts.macs,
-                counts.activations, dim("; ".join(one.published.differences(counts, (one.height, one.width)))),
+                counts.activations, dim_text("; ".join(one.published.differences(counts, (one.height, one.width)))),
             )
             for one, shape, counts in found
         )  # fmt: skip
         numbers = ("> parameters", "> MACs", "> activations")
         say(
             table("name", "family", "task", "input", *numbers, "published otherwise", rows=rows),
-            f"\n{counted(len(ZOO), 'network')}; csdfgen zoo NAME shows the sources of one",
+            f"\n{pluralize(len(ZOO), 'network')}; csdfgen zoo NAME shows the sources of one",
             *_NOTES,
         )
 
@@ -112,7 +112,7 @@ class Zoo(Command):
         from csdfgen.files import write_bytes
         from csdfgen.reading.zoo import build, look_up
 
-        with about(name):
+        with prefix_errors(name):
             entry, height, width = look_up(name)
         output, seed = self.output, self.seed or 0
         check_suffix(output, "a network", ".onnx")
@@ -125,7 +125,7 @@ class Zoo(Command):
             smallest = {"smallest": list(entry.smallest())}
             say_json({**entry.to_json(shape, counts), **smallest, **written})
         elif output is not None:
-            parameters = counted(counts.parameters, "parameter")
+            parameters = pluralize(counts.parameters, "parameter")
             say(f"{output}: {entry.name}, input {_sizes(shape)}, {parameters}, {len(data):,} bytes")
         else:
             _show_network(entry, shape, counts)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from csdfgen.dataflow.graph import CsdfGraph, short_form
+from csdfgen.dataflow.graph import CsdfGraph, format_runs
 
 _MAX_LABEL = 60
 _FONT = "Helvetica"
@@ -72,7 +72,7 @@ def to_dot(
     for channel in graph.channels:
         label = [
             " -> ".join(
-                _cut(short_form(rates, ones=False))
+                _cut(format_runs(rates, ones=False))
                 for rates in (channel.production, channel.consumption)
             )
         ]
@@ -111,7 +111,7 @@ def _cut_name(name: str) -> str:
 
 def _quote(text: str) -> str:
     """A DOT string; inside it only the quote and a backslash at its end are special."""
-    return '"' + visible(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + escape_text(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _label(lines: list[str], *, apart: bool = False) -> str:
@@ -122,7 +122,7 @@ def _label(lines: list[str], *, apart: bool = False) -> str:
     return '"' + "\\n".join(f"  {line}  " if apart else line for line in escaped) + '"'
 
 
-def visible(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text with control characters and lone surrogates, which cannot be drawn, as their codes."""
     return re.sub(
         r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]",

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
-from csdfgen.model.describe import html_table, one_line
+from csdfgen.model.describe import format_repr, html_table
 
 Kind = Literal["data", "overlap", "serial", "space"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -101,7 +101,7 @@ class CsdfGraph:
         }
 
     def __repr__(self) -> str:
-        return one_line("CsdfGraph", self.name, **self._facts())
+        return format_repr("CsdfGraph", self.name, **self._facts())
 
     def _repr_html_(self) -> str:
         try:
@@ -178,7 +178,7 @@ def _not_negative(what: str, values: Sequence[int], where: str) -> None:
         raise GraphError(f"{what} {least}{place} is negative", where=where)
 
 
-def with_serial_loops(graph: CsdfGraph) -> CsdfGraph:
+def add_serial_loops(graph: CsdfGraph) -> CsdfGraph:
     """The graph with a one-token self-loop on every actor that has none, so that no actor overlaps with itself."""
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     taken = {channel.name for channel in graph.channels}
@@ -322,10 +322,10 @@ def _number(value: int) -> str:
     return str(value) if value < _SHOWN_NUMBER else f"2^{value.bit_length()} (about)"
 
 
-def short_form(values: Iterable[int], *, ones: bool = True) -> str:
+def format_runs(values: Iterable[int], *, ones: bool = True) -> str:
     """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value has no count.
 
-    >>> short_form([384, 192, 192, 256]), short_form([384, 192, 192, 256], ones=False)
+    >>> format_runs([384, 192, 192, 256]), format_runs([384, 192, 192, 256], ones=False)
     ('1*384,2*192,1*256', '384,2*192,256')
     """
     runs = ((len(list(group)), value) for value, group in groupby(values))

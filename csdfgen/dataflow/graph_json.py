@@ -21,12 +21,12 @@ from csdfgen.dataflow.graph import (
     Actor,
     Channel,
     CsdfGraph,
+    format_runs,
     parse_short_form,
-    short_form,
     validate,
 )
 from csdfgen.errors import GraphError
-from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.files import Fields, load_json, quote, write_json
 
 FORMAT = "csdfgen-graph"
 VERSION = 1
@@ -40,13 +40,13 @@ def to_json(graph: CsdfGraph) -> dict[str, Any]:
         "name": graph.name,
         **({"origin": origin.to_json(graph.origin)} if graph.origin is not None else {}),
         "actors": [
-            {"name": a.name, "execution_times": short_form(a.execution_times), "function": a.function}
+            {"name": a.name, "execution_times": format_runs(a.execution_times), "function": a.function}
             for a in graph.actors
         ],
         "channels": [
             {
                 "name": c.name, "source": c.source, "target": c.target,
-                "production": short_form(c.production), "consumption": short_form(c.consumption),
+                "production": format_runs(c.production), "consumption": format_runs(c.consumption),
                 "initial_tokens": c.initial_tokens, "token_bytes": c.token_bytes, "kind": c.kind,
             }
             for c in graph.channels
@@ -83,7 +83,7 @@ def from_json(data: object, where: str = "graph") -> CsdfGraph:
     for item in fields.children("channels"):
         kind = item.text("kind", "data")
         if kind not in KINDS:
-            raise item.fault(f"'kind' is {quoted(kind)}; one of {', '.join(KINDS)} is needed")
+            raise item.fault(f"'kind' is {quote(kind)}; one of {', '.join(KINDS)} is needed")
         channels.append(
             Channel(
                 item.text("name"),

@@ -6,7 +6,7 @@ schedules can be run.
  "exact"},
  "digest": "5d0ef2a1c8b34f76"}
 
-`digest` is that of the phases of the network, see `graphs.digest_of`: of names, shapes and rows, without weights. The
+`digest` is that of the phases of the network, see `graphs.digest_conversion`: of names, shapes and rows, without weights. The
 same form is stored in graph.json, in schedules, and in graph.xml as one attribute that SDF3 and Kiter ignore.
 """
 

@@ -17,7 +17,7 @@ from csdfgen.dataflow.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 from csdfgen.errors import CapacityExceededError, GraphError
 
 
-def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
+def remove_channels(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
     """The graph without its channels of one kind."""
     return replace(
         graph, channels=tuple(channel for channel in graph.channels if channel.kind != kind)
@@ -42,7 +42,7 @@ def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
         )
 
 
-def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
+def add_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
     """The graph with a reverse channel for every capacity (channel -> tokens), so that no firing exceeds a capacity.
 
     A space channel has the rates exchanged, the free places as initial tokens, and tokens of 0 bytes. A channel that no
@@ -65,7 +65,7 @@ def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Csdf
 
 
 def spaces(graph: CsdfGraph) -> dict[str, str]:
-    """Space channel -> the channel that it limits, as `with_space_channels` made them."""
+    """Space channel -> the channel that it limits, as `add_space_channels` made them."""
     found: dict[str, str] = {}
     for space in graph.channels:
         if space.kind != "space":
@@ -82,13 +82,13 @@ def spaces(graph: CsdfGraph) -> dict[str, str]:
     return found
 
 
-def space_in(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> capacity, of channels with a space channel in the graph: the argument of `with_space_channels`."""
+def read_capacities(graph: CsdfGraph) -> dict[str, int]:
+    """Channel -> capacity, of channels with a space channel in the graph: the argument of `add_space_channels`."""
     tokens = {channel.name: channel.initial_tokens for channel in graph.channels}
     return {name: tokens[name] + tokens[space] for space, name in spaces(graph).items()}
 
 
-def in_largest_tokens(
+def enlarge_tokens(
     graph: CsdfGraph, capacities: Mapping[str, int] | None = None
 ) -> tuple[CsdfGraph, dict[str, int]]:
     """The graph and its capacities in the largest tokens that divide a channel's rates and initial

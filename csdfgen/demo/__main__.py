@@ -17,7 +17,7 @@ from rich.table import Table
 
 from csdfgen.demo import centerface, pictures
 from csdfgen.errors import CsdfgenError
-from csdfgen.pages.measured import Measured, measured_frame
+from csdfgen.pages.measured import Measured, measure_frame
 from csdfgen.planning.plan import Plan
 from runtime.reference import MismatchError
 
@@ -82,9 +82,9 @@ def _detect(picture: np.ndarray, rows: str) -> Shown:
     import csdfgen
 
     path = centerface.model_file()
-    image = centerface.prepared(picture)
+    image = centerface.prepare_picture(picture)
     plan = csdfgen.plan(csdfgen.load(path, shapes={centerface.INPUT: image.shape}), rows=rows)
-    comparison = measured_frame(plan, str(path), {centerface.INPUT: image}, repeat=3)
+    comparison = measure_frame(plan, str(path), {centerface.INPUT: image}, repeat=3)
     if comparison.refused:
         raise MismatchError(f"onnxruntime did not run: {comparison.refused}")
     faces = centerface.faces(comparison.outputs)
@@ -196,7 +196,7 @@ def _draw(shown: Shown, path: Path) -> None:
     )
     title = f"CenterFace at {_size(shown)}: {len(shown.faces)} faces, the same with both. Memory of a frame:"
     note = f"largest difference of any output value: {shown.comparison.max_abs_error:.1e}"
-    pictures.save(pictures.drawn(shown.picture, shown.faces, title, bars, note), path)
+    pictures.save(pictures.draw_faces(shown.picture, shown.faces, title, bars, note), path)
 
 
 def _write_graph(plan: Plan, rows: str, out: Path) -> tuple[Path, ...]:

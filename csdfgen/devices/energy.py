@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from csdfgen.devices.profile import DeviceProfile, measured
+from csdfgen.devices.profile import DeviceProfile, parse_quantity
 
 SOURCE = "counters"
 """Key of the source of a power that was measured."""
@@ -153,14 +153,14 @@ class Meter:
         yield from whole or found
 
 
-def with_power(profile: DeviceProfile, meter: Meter) -> DeviceProfile:
+def add_power(profile: DeviceProfile, meter: Meter) -> DeviceProfile:
     """The profile with the power that was measured while its frames ran, or with the reason why none was."""
     watts = meter.watts
     if watts is None:
         said = meter.why or "frames were too short for a second reading; more repeats measure it"
         conditions = {**profile.conditions, "power": f"not measured: {said}"}
         return replace(profile, conditions=MappingProxyType(conditions))
-    power = measured(float(f"{watts:.4g}"), "W", SOURCE)
+    power = parse_quantity(float(f"{watts:.4g}"), "W", SOURCE)
     said = f"counters of this machine ({meter.names}) while frames ran, idle parts and other programs included"
     return replace(
         profile,

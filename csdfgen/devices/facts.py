@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from csdfgen.devices.profile import Memory, Processor, measured
-from csdfgen.limits import available_bytes, memory_bytes
+from csdfgen.devices.profile import Memory, Processor, parse_quantity
+from csdfgen.limits import read_available_bytes, read_memory_bytes
 
 NOT_TOLD = "not reported by the system"
 
@@ -34,7 +34,7 @@ _CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
 
 def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") -> dict[str, str]:
     """Board, processor, clocks and temperatures as text by name; `NOT_TOLD` for facts that are missing."""
-    size, mode = memory_bytes(root), root / "etc/nvpmodel.status"
+    size, mode = read_memory_bytes(root), root / "etc/nvpmodel.status"
     found = {
         "board": _board(root), "cpu": cpu_name(root), "cores": str(core_count(root) or NOT_TOLD),
         "governor": _governors(root), "clock": _clocks(root), "caches": _caches(root),
@@ -67,15 +67,15 @@ def software_facts(threads: int) -> dict[str, str]:
 def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
     """Memory and cores as the system reports them; the memory that is available now is usable."""
     cores = core_count(root) or 1
-    total = memory_bytes(root) or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = read_memory_bytes(root) or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cache = cache_bytes(root)
     return (
         Memory(
-            total=measured(total / 2**20, "MiB", "system"),
-            usable=measured(min(total, available_bytes(root)) / 2**20, "MiB", "system"),
-            cache=measured(cache / 2**10, "KiB", "system") if cache else None,
+            total=parse_quantity(total / 2**20, "MiB", "system"),
+            usable=parse_quantity(min(total, read_available_bytes(root)) / 2**20, "MiB", "system"),
+            cache=parse_quantity(cache / 2**10, "KiB", "system") if cache else None,
         ),
-        Processor(cores=measured(cores, "cores", "system")),
+        Processor(cores=parse_quantity(cores, "cores", "system")),
     )
 
 

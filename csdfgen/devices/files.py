@@ -28,7 +28,7 @@ from csdfgen.devices.toml_table import NUMBER_KEYS, TomlTable
 from csdfgen.devices.units import Units
 from csdfgen.devices.work import FORMATS
 from csdfgen.errors import InputError
-from csdfgen.files import quoted, read_bytes, write_bytes
+from csdfgen.files import quote, read_bytes, write_bytes
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -100,9 +100,9 @@ def profile_from_toml(data: bytes, where: str) -> DeviceProfile:
 def _check_header(root: TomlTable) -> None:
     form, version = root.text("format"), root.get("version", f"{VERSION}")
     if form != FORMAT:
-        raise root.fault("format", f"is {quoted(form)}; '{FORMAT}' is needed")
+        raise root.fault("format", f"is {quote(form)}; '{FORMAT}' is needed")
     if type(version) is not int or not 1 <= version <= VERSION:
-        raise root.fault("version", f"is {quoted(version)}; this program reads up to {VERSION}")
+        raise root.fault("version", f"is {quote(version)}; this program reads up to {VERSION}")
 
 
 def _texts_by_name(table: TomlTable) -> Mapping[str, str]:
@@ -159,7 +159,7 @@ def _formats(table: TomlTable) -> str:
         known = ", ".join(FORMATS)
         raise table.fault(
             "formats",
-            f"is {quoted(text)}; one of {known} is needed, or 'int8->int16' of what is read and written",
+            f"is {quote(text)}; one of {known} is needed, or 'int8->int16' of what is read and written",
         )
     return "" if text == FORMATS[-1] else text
 
@@ -197,9 +197,9 @@ def _counts(table: TomlTable, name: str) -> tuple[int, ...]:
         or not found
         or not all(type(one) is int and one > 0 for one in found)
     ):
-        raise table.fault(name, f"is {quoted(found)}; a list of whole numbers above 0 is needed")
+        raise table.fault(name, f"is {quote(found)}; a list of whole numbers above 0 is needed")
     if name == "images" and sorted(set(found)) != found:
-        raise table.fault(name, f"is {quoted(found)}; every number is needed once, in rising order")
+        raise table.fault(name, f"is {quote(found)}; every number is needed once, in rising order")
     return tuple(found)
 
 

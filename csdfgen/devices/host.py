@@ -14,15 +14,15 @@ from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 
-from csdfgen.backends.registry import backend_that, kernels_of
-from csdfgen.cache import folder_of, locked, prune, use
+from csdfgen.backends.registry import find_backend, load_backend
+from csdfgen.cache import get_folder, lock_folder, prune, use
 from csdfgen.devices import facts, fitting, measure, samples, work
 from csdfgen.devices.catalogue import HOST
 from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
-from csdfgen.stopping import interruptible
+from csdfgen.stopping import interrupt_waits
 
 _HEIGHTS: tuple[int | str, ...] = (1, 2, 4, 8, "whole")
 _REPEATS = 5
@@ -32,13 +32,13 @@ _WAITS = logging.getLogger("csdfgen.waits")
 @cache
 def host_profile() -> DeviceProfile:
     """The profile of this machine with native kernels, by operator kind. Raises ToolError without a compiler or a cache."""
-    kernels = kernels_of(backend_that("emits"))
+    kernels = load_backend(find_backend("emits"))
     parts = [kernels.name, kernels.code, *kernels.origin, facts.cpu_name()]
     parts += [inspect.getsource(one) for one in (fitting, measure, samples, work)]
     digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:24]
-    folder = folder_of(kernels.name)
+    folder = get_folder(kernels.name)
     path = folder / f"{HOST}-{digest}.toml"
-    with interruptible(), locked(folder):
+    with interrupt_waits(), lock_folder(folder):
         if use(path):
             try:
                 return read_profile(path)
@@ -69,5 +69,5 @@ def _measured(backend: str, code: str) -> DeviceProfile:
         "load": facts.board_facts()["load"],
     }
     title = f"{facts.cpu_name()}, one core, native kernels, measured {today}"
-    made = measure.measured_profile(found, HOST, title, memory, processor, told)
+    made = measure.make_profile(found, HOST, title, memory, processor, told)
     return replace(made, layers=MappingProxyType({}))  # of built-in layers: of no use to others

@@ -22,7 +22,7 @@ import numpy as np
 
 import runtime
 from csdfgen.backends import ALWAYS
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.fitting import fit_line, fit_terms
 from csdfgen.devices.model import INPUT, actor_key
 from csdfgen.devices.profile import (
@@ -32,18 +32,18 @@ from csdfgen.devices.profile import (
     OperatorCost,
     Processor,
     Series,
-    measured,
+    parse_quantity,
 )
-from csdfgen.devices.work import formats_of, kernel_classes, of_values, phase_works
+from csdfgen.devices.work import float_operator, format_key, kernel_classes, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import planned
+from csdfgen.planning.planner import plan_phased
 from csdfgen.planning.prepared import Phased, Prepared, prepare
-from csdfgen.stopping import end_if_stopped
+from csdfgen.stopping import raise_if_stopped
 from runtime.images import random_inputs
 from runtime.session import Executable
 
@@ -132,9 +132,9 @@ class Sampler:
         threads: int = 1,
         alone: bool = False,
     ) -> None:
-        self._clock, self._alone = clock_of(threads), alone
+        self._clock, self._alone = choose_clock(threads), alone
         first = next(iter(programs.values()))
-        self._products = "lane" if kernels_for(first.plan.options).emits else "MAC"
+        self._products = "lane" if choose_backend(first.plan.options).emits else "MAC"
         driven = first.driven
         self._device = "" if driven is None else driven.device
         if self._device:  # a thread that waits for it takes no time of its own
@@ -171,7 +171,7 @@ class Sampler:
             ways=ways,
         )
         # plans of one prepared network share its packed weights
-        prepared = prepare(network, options, kernels_for(options))
+        prepared = prepare(network, options, choose_backend(options))
         programs: dict[int | str, Executable] = {
             height: runtime.compile(_planned(prepared, prepared.at(str(height))), threads=threads)
             for height in heights
@@ -241,7 +241,7 @@ class Sampler:
             if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
             key = actor_key(actor)
-            rows, works = rows_and_work(actor, self._products)
+            rows, works = phase_work(actor, self._products)
             bytes_of = [(0.0, 0.0)] * len(rows)
             if actor.layer is not None:
                 bytes_of = [(one.moved, one.weights) for one in phase_works(actor)]
@@ -295,7 +295,7 @@ class Sampler:
 
 def _planned(prepared: Prepared, phased: Phased) -> Plan:
     """A plan to be measured: none that Ctrl-C cut short. Raises KeyboardInterrupt."""
-    made = planned(prepared, phased)
+    made = plan_phased(prepared, phased)
     if made.interrupted:
         raise KeyboardInterrupt
     return made
@@ -306,7 +306,7 @@ def _of_images(count: int) -> str:
     return f"{count} images"
 
 
-def clock_of(threads: int) -> Callable[[], int]:
+def choose_clock(threads: int) -> Callable[[], int]:
     """The clock, in nanoseconds, for a run with so many threads."""
     return time.thread_time_ns if threads == 1 else time.perf_counter_ns
 
@@ -325,7 +325,7 @@ def _firings(planned: Plan) -> dict[str, list[int]]:
     return found
 
 
-def rows_and_work(actor: ActorWork, products: str = "lane") -> tuple[list[int], list[float]]:
+def phase_work(actor: ActorWork, products: str = "lane") -> tuple[list[int], list[float]]:
     """Rows of each phase, and its work in the unit of the operator's kind. products: of multiply-accumulates."""
     if actor.layer is None:
         rows = [len(phase.out) for phase in actor.phases]
@@ -340,7 +340,7 @@ def _unit(layer: Layer, products: str) -> str:
     """The unit of work that the time of the kind of a layer is given per: of what may be applied in the slab of another
     layer, elements.
     """
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     if operator.multiplies:
         return products
     inplace = any(one.kind is AliasKind.INPLACE for one in operator.aliases(layer))
@@ -361,7 +361,7 @@ def mean_point(points: Sequence[Point]) -> Point:
 # The profile ------------------------------------------------------------------------------------
 
 
-def measured_profile(
+def make_profile(
     found: Sequence[Measurements],
     name: str,
     title: str,
@@ -377,7 +377,7 @@ def measured_profile(
     calls = {key: points for one in found for key, points in one.calls.items()}
     beside = min(statistics.median(one.frame) for one in found)
     kinds = {
-        key: kinds_of(layer, one.products) for one in found for key, layer in one.layers.items()
+        key: list_kinds(layer, one.products) for one in found for key, layer in one.layers.items()
     }
     sources = {
         MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
@@ -385,7 +385,7 @@ def measured_profile(
         SYSTEM: "what the operating system of this machine reports",
     }
     machine = memory, processor
-    made = fitted_profile(name, title, machine, points, kinds, beside, sources, facts, calls)
+    made = fit_profile(name, title, machine, points, kinds, beside, sources, facts, calls)
     small = [
         replace(cost, cached=True)
         for one in found
@@ -395,7 +395,7 @@ def measured_profile(
     return replace(made, operators=(*made.operators, *small))
 
 
-def fitted_profile(
+def fit_profile(
     name: str,
     title: str,
     machine: tuple[Memory, Processor],
@@ -417,7 +417,7 @@ def fitted_profile(
         name=name,
         title=title,
         memory=memory,
-        processor=replace(processor, frame=measured(beside * 1e6, "us", MEASURED)),
+        processor=replace(processor, frame=parse_quantity(beside * 1e6, "us", MEASURED)),
         operators=tuple(_kind_costs(points, kinds)),
         layers=MappingProxyType(costs),
         sources=MappingProxyType(dict(sources)),
@@ -436,11 +436,15 @@ def _kind_costs(
     return (_kind_cost(*kind, same[kind]) for kind in sorted(same))
 
 
-def kinds_of(layer: Layer | None, products: str = "lane") -> list[Kind]:
+def list_kinds(layer: Layer | None, products: str = "lane") -> list[Kind]:
     """The operator kinds to which a layer contributes; they predict the times of layers of other shapes."""
     if layer is None:
         return [(INPUT, "", "element", "")]
-    op_type, formats, unit = of_values(layer.op_type), formats_of(layer), _unit(layer, products)
+    op_type, formats, unit = (
+        float_operator(layer.op_type),
+        format_key(layer),
+        _unit(layer, products),
+    )
     kernels = dict.fromkeys((*kernel_classes(layer)[:1], ""))
     found = [(op_type, kernel, unit, formats) for kernel in kernels]
     return [*found, ("*", "", unit, formats)] if unit == "element" else found
@@ -452,9 +456,9 @@ def _layer_cost(key: str, at: Sequence[Point], calls: Sequence[Point]) -> LayerC
     spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)
     return LayerCost(
         key=key,
-        launch=measured(fit.launch * 1e6, "us", FIT),
-        slope=measured(fit.slope * 1e6, "us/row", FIT),
-        error=measured(100 * fit.largest, "%", FIT),
+        launch=parse_quantity(fit.launch * 1e6, "us", FIT),
+        slope=parse_quantity(fit.slope * 1e6, "us/row", FIT),
+        error=parse_quantity(100 * fit.largest, "%", FIT),
         rows=tuple(p.height for p in at),
         times=_microseconds([p.seconds / p.phases for p in at]),
         spread=Series(spread, "%", tuple(s * 1e-2 for s in spread), "measured", MEASURED),
@@ -483,11 +487,11 @@ def _kind_cost(
         types=(op_type,),
         kernel=kernel,
         work=unit,
-        time=measured(time * 1e9, f"ns/{unit}", FIT),
-        launch=measured(launch * 1e6, "us", FIT),
-        access=measured(access * 1e9, "ns/B", FIT) if access else None,
-        weights=measured(weights * 1e9, "ns/B", FIT) if weights else None,
-        error=measured(100 * float(np.median(np.abs(terms @ found / seconds - 1))), "%", FIT),
+        time=parse_quantity(time * 1e9, f"ns/{unit}", FIT),
+        launch=parse_quantity(launch * 1e6, "us", FIT),
+        access=parse_quantity(access * 1e9, "ns/B", FIT) if access else None,
+        weights=parse_quantity(weights * 1e9, "ns/B", FIT) if weights else None,
+        error=parse_quantity(100 * float(np.median(np.abs(terms @ found / seconds - 1))), "%", FIT),
         formats=formats,
     )
 
@@ -496,7 +500,7 @@ Sampled = Callable[[int, int], None]
 """(rounds done, least number of rounds)"""
 
 
-def rounds(repeats: int, seconds: float = 0.0) -> Iterator[int]:
+def count_rounds(repeats: int, seconds: float = 0.0) -> Iterator[int]:
     """Numbers of measuring rounds, until both the repeats and the seconds are reached."""
     end = time.perf_counter() + seconds
     for number in count():
@@ -526,8 +530,8 @@ def sample_network(
     """
     sampler = Sampler.of(network, heights, fuse, threads, backend, images, cl_device, ways)
     sampler.warm_up()
-    for number in rounds(repeats, seconds):
-        end_if_stopped()
+    for number in count_rounds(repeats, seconds):
+        raise_if_stopped()
         sampler.sample()
         if progress is not None:
             progress(number + 1, max(repeats, number + 1))

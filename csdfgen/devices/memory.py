@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.emission.account import Account, Demand, account_of
+from csdfgen.emission.account import Account, Demand, account_memory
 from csdfgen.emission.emit import emitted_account
 from csdfgen.emission.targets import STACK
 from csdfgen.errors import PlanError, ToolError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import planned
-from csdfgen.planning.prepared import prepare, recomputing
+from csdfgen.planning.planner import plan_phased
+from csdfgen.planning.prepared import choose_recomputation, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class FittingHeight:
     least_needed: int
 
 
-def account_on(plan: Plan, profile: DeviceProfile | None) -> Account:
+def account_device_memory(plan: Plan, profile: DeviceProfile | None) -> Account:
     """The memory of a plan on a device, in bytes; None: on this machine. Where constants have a memory of their own (flash)
     it is that of the emitted code, or, where nothing can be emitted here, as this machine would store its parts.
     """
     if profile is None or profile.memory.parameters is None:
-        return account_of(plan)
+        return account_memory(plan)
     try:
         return emitted_account(plan, STACK)
     except (PlanError, ToolError):
-        return account_of(plan, stack=STACK)
+        return account_memory(plan, stack=STACK)
 
 
 def demands(account: Account, profile: DeviceProfile) -> tuple[Demand, ...]:
@@ -57,11 +57,11 @@ def tallest_height(
     tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
     powers = reversed(range(max(1, (tallest - 1).bit_length())))
     tried: list[tuple[int, str]] = []
-    prepared = recomputing(prepare(network, options, kernels_for(options)))
+    prepared = choose_recomputation(prepare(network, options, choose_backend(options)))
     stack = None if profile.memory.parameters is None else STACK
     for rows in ("whole", *(str(1 << power) for power in powers)):
-        plan = planned(prepared, prepared.at(rows))
-        demand = demands(account_of(plan, stack=stack), profile)[0]
+        plan = plan_phased(prepared, prepared.at(rows))
+        demand = demands(account_memory(plan, stack=stack), profile)[0]
         tried.append((demand.needed, rows))
         if demand.fits:
             return FittingHeight(rows, rows, demand.needed)

@@ -21,19 +21,19 @@ from csdfgen.devices.work import (
     DEPTHWISE,
     NO_WORK,
     PhaseWork,
-    formats_of,
+    float_operator,
+    format_key,
     kernel_class,
     kernel_classes,
     layer_key,
-    of_values,
     phase_works,
     read_format,
     tensor_key,
 )
 from csdfgen.errors import InputError
 from csdfgen.model.network import Guard, Layer, Network
-from csdfgen.ops import operator_of
-from csdfgen.phases.conversion import ActorWork, function_of
+from csdfgen.ops import get_operator
+from csdfgen.phases.conversion import ActorWork, describe_function
 from csdfgen.planning.plan import Plan
 
 _AN_ELEMENT = "element"
@@ -257,13 +257,13 @@ def actor_key(work: ActorWork) -> str:
 # One layer --------------------------------------------------------------------------------------
 
 
-def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
+def find_rule(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
     """The cost of the kind of a layer: by operator and window, by operator, or by "*"; in the formats that it reads and
     writes, in the format that it reads, or in float32.
     """
-    op_type, formats = of_values(layer.op_type), formats_of(layer)
+    op_type, formats = float_operator(layer.op_type), format_key(layer)
     places = [(op_type, kernel) for kernel in (*kernel_classes(layer), "")]
-    if not operator_of(layer).multiplies:  # "*" does not cover products
+    if not get_operator(layer).multiplies:  # "*" does not cover products
         places.append((_ANY, ""))
     asked = [
         (*place, form)
@@ -287,7 +287,7 @@ def check_costs(network: Network, silent: Collection[str], profile: DeviceProfil
             for layer in network.layers
             if layer.name not in silent
             and layer_key(layer) not in profile.layers
-            and rule_of(profile, layer) is None
+            and find_rule(profile, layer) is None
         }
     )
     if unknown:
@@ -315,7 +315,7 @@ def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTi
     """
     if silent:
         return LayerTime(
-            work.name, function_of(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work"
+            work.name, describe_function(work), 0, 0, 0.0, 0.0, 0.0, "", "", "a view: no work"
         )
     times = (
         _input_times(work, profile)
@@ -324,7 +324,7 @@ def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTi
     )
     return LayerTime(
         name=work.name,
-        function=function_of(work),
+        function=describe_function(work),
         phases=len(work.phases),
         rows=max(times.rows),
         seconds=sum(times.seconds),
@@ -387,7 +387,7 @@ def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Time
     own = profile.layers.get(layer_key(layer))
     if own is not None:
         return _measured(own, [(one.rows, one.images) for one in works])
-    rule = rule_of(profile, layer)
+    rule = find_rule(profile, layer)
     return (
         _roofline(layer, profile, works) if rule is None else _by_rule(rule, layer, profile, works)
     )
@@ -409,7 +409,7 @@ def _by_rule(
         + _in_slab(profile, one, layer)
         for one in works
     ]
-    named = of_values(layer.op_type) if _ANY not in rule.types else "any operator"
+    named = float_operator(layer.op_type) if _ANY not in rule.types else "any operator"
     rows = [one.rows for one in works]
     how = " ".join(filter(None, (named, rule.kernel, rule.formats)))
     return _launched(seconds, rows, launch, rule.time.origin, how + _as_float(layer, rule.formats))
@@ -417,7 +417,7 @@ def _by_rule(
 
 def _as_float(layer: Layer, found: str) -> str:
     """The remark on a layer of other formats whose numbers are those of float32; "" for others."""
-    formats = formats_of(layer)
+    formats = format_key(layer)
     return f", {formats} as float32" if formats and not found else ""
 
 
@@ -425,7 +425,7 @@ def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
     """Seconds of the activations applied in the slab of a phase; the times of measured layers include them."""
     seconds = 0.0
     for after in layer.epilogue:
-        rule = rule_of(profile, after)
+        rule = find_rule(profile, after)
         seconds += (
             rule.time.value * work.amounts[_AN_ELEMENT]
             if rule is not None and rule.work == _AN_ELEMENT
@@ -436,7 +436,7 @@ def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
 
 def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
     """launch + max(operations / peak, bytes / bandwidth) a phase; every phase fetches weights that exceed the cache."""
-    dtype = read_format(formats_of(layer))
+    dtype = read_format(format_key(layer))
     own = profile.processor.peak_of(dtype)
     peak = own if own is not None else profile.processor.peak
     bandwidth, launch = profile.processor.bandwidth, profile.processor.launch
@@ -459,7 +459,7 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
 def _busy(layer: Layer, profile: DeviceProfile, work: PhaseWork) -> float:
     """The share of the processor that a phase keeps busy; depthwise layers are no matrix products."""
     shape = layer.output.shape
-    if len(shape) < 2 or not operator_of(layer).multiplies or kernel_class(layer) == DEPTHWISE:
+    if len(shape) < 2 or not get_operator(layer).multiplies or kernel_class(layer) == DEPTHWISE:
         return 1.0
     channels = shape[1]
     groups = int(layer.attributes.get("group", 1))

@@ -38,7 +38,7 @@ class Quantity:
         return f"{self.written:,.6g} {self.unit}"
 
 
-def measured(written: float, unit: str, source: str) -> Quantity:
+def parse_quantity(written: float, unit: str, source: str) -> Quantity:
     """A number that csdfgen measured, in one of the units of `FACTORS`."""
     return Quantity(written, unit, written * FACTORS[unit], "measured", source)
 
@@ -139,7 +139,7 @@ class OperatorCost:
 
     types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that window,
     "depthwise" for one channel a group. formats: "" for float32 and for formats without an entry, else those of
-    `work.formats_of` ("int8", "int8->int16"). error: median distance of the fit from its points. cached: of networks that stay
+    `work.format_key` ("int8", "int8->int16"). error: median distance of the fit from its points. cached: of networks that stay
     in the cache.
     """
 

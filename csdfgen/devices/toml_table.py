@@ -12,7 +12,7 @@ from typing import Any
 from csdfgen.devices.profile import ORIGINS, Quantity, Series
 from csdfgen.devices.units import Units
 from csdfgen.errors import InputError
-from csdfgen.files import quoted
+from csdfgen.files import quote
 
 NUMBER_KEYS = ("value", "unit", "origin", "source")
 _EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
@@ -29,7 +29,7 @@ class TomlTable:
     def __init__(self, value: object, where: str, path: str, sources: Mapping[str, str]) -> None:
         self.where, self.path, self.sources = where, path, sources
         if not isinstance(value, Mapping):
-            raise InputError(f"'{path}' is {quoted(value)}; a table is needed", where=where)
+            raise InputError(f"'{path}' is {quote(value)}; a table is needed", where=where)
         self.value: Mapping[str, Any] = value
         self._read: set[str] = set()
 
@@ -57,14 +57,14 @@ class TomlTable:
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not value:
-            raise self.fault(name, f"is {quoted(value)}; a string is needed")
+            raise self.fault(name, f"is {quote(value)}; a string is needed")
         return value
 
     def flag(self, name: str) -> bool:
         """Whether a key is true; it may be absent."""
         value = self.get(name)
         if not isinstance(value, (bool, type(None))):
-            raise self.fault(name, f"is {quoted(value)}; true or false is needed")
+            raise self.fault(name, f"is {quote(value)}; true or false is needed")
         return bool(value)
 
     def texts(self, name: str, needed: bool = False) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class TomlTable:
             or (needed and not value)
             or not all(isinstance(item, str) and item for item in value)
         ):
-            raise self.fault(name, f"is {quoted(value)}; a list of strings is needed")
+            raise self.fault(name, f"is {quote(value)}; a list of strings is needed")
         return tuple(value)
 
     def table(self, name: str, needed: bool = True) -> TomlTable:
@@ -86,7 +86,7 @@ class TomlTable:
     def tables(self, name: str) -> Iterator[TomlTable]:
         value = self.get(name)
         if not isinstance(value, (list, type(None))):
-            raise self.fault(name, f"is {quoted(value)}; a list of tables [[{name}]] is needed")
+            raise self.fault(name, f"is {quote(value)}; a list of tables [[{name}]] is needed")
         for number, item in enumerate(value or (), 1):
             yield TomlTable(item, self.where, f"{self.key(name)}[{number}]", self.sources)
 
@@ -110,9 +110,7 @@ class TomlTable:
         table, unit = self._number(name, known)
         values = table.get("value", f"a list of numbers of {unit}")
         if not isinstance(values, list) or not values:
-            raise table.fault(
-                "value", f"is {quoted(values)}; a list of numbers of {unit} is needed"
-            )
+            raise table.fault("value", f"is {quote(values)}; a list of numbers of {unit} is needed")
         found = tuple(
             _checked(table, value, unit, known[unit], name in _MAY_BE_ZERO) for value in values
         )
@@ -121,12 +119,12 @@ class TomlTable:
     def _number(self, name: str, known: Units) -> tuple[TomlTable, str]:
         value = self.get(name, _EXAMPLE)
         if isinstance(value, (int, float)):
-            raise self.fault(name, f"is {quoted(value)} without unit and origin; write {_EXAMPLE}")
+            raise self.fault(name, f"is {quote(value)} without unit and origin; write {_EXAMPLE}")
         table = TomlTable(value, self.where, self.key(name), self.sources)
         allowed = f"one of {', '.join(known)}"
         unit = table.get("unit", allowed)
         if not isinstance(unit, str) or unit not in known:
-            raise table.fault("unit", f"is {quoted(unit)}; {allowed} is needed")
+            raise table.fault("unit", f"is {quote(unit)}; {allowed} is needed")
         for key in NUMBER_KEYS:
             table.get(key)
         table.finish()
@@ -139,7 +137,7 @@ class TomlTable:
             known = ", ".join(sorted(self._read))
             raise self.fault(
                 unknown[0],
-                f"is {quoted(self.value[unknown[0]])}, a key that is not known here; known: {known}",
+                f"is {quote(self.value[unknown[0]])}, a key that is not known here; known: {known}",
             )
 
 
@@ -152,15 +150,15 @@ def _checked(table: TomlTable, value: object, unit: str, factor: float, zero: bo
         or value in (math.inf, -math.inf)
         or value != value
     ):
-        raise table.fault("value", f"is {quoted(value)}; {wanted} is needed")
+        raise table.fault("value", f"is {quote(value)}; {wanted} is needed")
     if value < 0 or (value == 0 and not zero):
-        raise table.fault("value", f"is {quoted(value)} {unit}; {wanted} is needed")
+        raise table.fault("value", f"is {quote(value)} {unit}; {wanted} is needed")
     least, most = 0 if zero else _LEAST / factor, _MOST / factor
     if (
         not least <= value <= most
     ):  # without conversion: an integer of hundreds of digits is no float
         raise table.fault(
-            "value", f"is {quoted(value)} {unit}; a number from {least:.3g} to {most:.3g} is needed"
+            "value", f"is {quote(value)} {unit}; a number from {least:.3g} to {most:.3g} is needed"
         )
     return float(value)
 
@@ -168,10 +166,10 @@ def _checked(table: TomlTable, value: object, unit: str, factor: float, zero: bo
 def _origin(table: TomlTable) -> tuple[str, str]:
     origin, source = table.text("origin"), table.text("source")
     if origin not in ORIGINS:
-        raise table.fault("origin", f"is {quoted(origin)}; one of {', '.join(ORIGINS)} is needed")
+        raise table.fault("origin", f"is {quote(origin)}; one of {', '.join(ORIGINS)} is needed")
     if source not in table.sources:
         known = ", ".join(table.sources) or "nothing"
         raise table.fault(
-            "source", f"is {quoted(source)}, which [sources] does not explain; it has {known}"
+            "source", f"is {quote(source)}, which [sources] does not explain; it has {known}"
         )
     return origin, source

@@ -14,8 +14,8 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.devices.units import LANES, WORK
-from csdfgen.model.network import Layer, Tensor, remembered
-from csdfgen.ops import operator_of
+from csdfgen.model.network import Layer, Tensor, memoize_layer
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 
@@ -64,7 +64,7 @@ NO_WORK = PhaseWork(
 """The work of time that belongs to no layer: copying inputs, and what a frame takes besides its phases."""
 
 
-@remembered
+@memoize_layer
 def kernel_classes(layer: Layer) -> tuple[str, ...]:
     """What the costs of a profile may name of a layer with a window, from special to general; () without a window.
 
@@ -73,7 +73,7 @@ def kernel_classes(layer: Layer) -> tuple[str, ...]:
     Winograd's form along the rows computes them; "3x3": that in tiles does; "direct": they share none.
     """
     own = kernel_class(layer)
-    if not own or not operator_of(layer).multiplies:
+    if not own or not get_operator(layer).multiplies:
         return (own,) if own else ()
     strides, groups = layer.attributes.get("strides", (1,)), layer.attributes.get("group", 1)
     if own == DEPTHWISE:
@@ -122,23 +122,23 @@ def tensor_key(tensor: Tensor) -> str:
     return shape if tensor.dtype == "float32" else f"{shape}:{tensor.dtype.removeprefix('u')}"
 
 
-def of_values(op_type: str) -> str:
+def float_operator(op_type: str) -> str:
     """The operator on values that an operator on integers corresponds to; an operator on values is returned itself.
 
-    >>> of_values("QLinearConv"), of_values("QGemm"), of_values("Conv")
+    >>> float_operator("QLinearConv"), float_operator("QGemm"), float_operator("Conv")
     ('Conv', 'Gemm', 'Conv')
     """
     return _OF_VALUES.get(op_type) or op_type.removeprefix(_ON_INTEGERS)
 
 
-def formats_of(layer: Layer) -> str:
+def format_key(layer: Layer) -> str:
     """The formats that the time of a layer depends on: the widest format of its operands (weights included), and the
     widest of its results if that is another one; "" for float32 alone.
 
     A QLinearConv has "int8", "int8->int16" if its result has two bytes, "int16" if its input has.
     """
     operands = {tensor.dtype for tensor in layer.inputs if tensor is not None}
-    if operator_of(layer).multiplies and 1 in layer.constants:
+    if get_operator(layer).multiplies and 1 in layer.constants:
         operands.add(str(layer.constants[1].dtype))
     reads, writes = _widest(operands), _widest({tensor.dtype for tensor in layer.outputs})
     found = reads if not writes or reads == writes else f"{reads}{_TO}{writes}"
@@ -167,7 +167,7 @@ def layer_key(layer: Layer) -> str:
     data they are multiplied with, since sums are then of that type. Narrower weights are widened when they are packed.
     """
     data = layer.inputs[0]
-    narrow = "" if data is None or not operator_of(layer).multiplies else _widest({data.dtype})
+    narrow = "" if data is None or not get_operator(layer).multiplies else _widest({data.dtype})
     function = "+".join([layer.op_type, *(after.op_type for after in layer.epilogue)])
     ins = ",".join(tensor_key(tensor) for tensor in layer.inputs if tensor is not None)
     weights = ",".join(
@@ -210,9 +210,9 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
     """The work of each phase of an actor that computes a layer."""
     layer = work.layer
     assert layer is not None
-    multiplies, kernels = operator_of(layer).multiplies, kernel_classes(layer)
+    multiplies, kernels = get_operator(layer).multiplies, kernel_classes(layer)
     lanes = _lanes(layer, kernels)
-    by_rows = operator_of(layer).mode(layer) is Mode.ROWS
+    by_rows = get_operator(layer).mode(layer) is Mode.ROWS
     counts = Counter(phase.group for phase in work.phases)
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
     in_slab, parameters, taps = len(layer.epilogue), layer.parameter_bytes, _taps(layer)
@@ -269,7 +269,7 @@ def _rows(work: ActorWork, number: int) -> int:
     """Rows of a phase, of the tensor that its layer is cut along."""
     layer, phase = work.layer, work.phases[number]
     assert layer is not None
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     read = phase.ins[operator.accumulate_over] if operator.mode(layer) is Mode.ACCUMULATE else None
     return len(phase.out) if read is None else len(read)
 

@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.backends.native.structures import POINTER, kernel_structure, size_of_type
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.native.structures import POINTER, kernel_structure, type_size
+from csdfgen.backends.registry import choose_backend
 from csdfgen.emission.order import ProgramTables
-from csdfgen.emission.tables import merged
+from csdfgen.emission.tables import merge_ranges
 from csdfgen.lowering.program import Program, lower_unpacked
 from csdfgen.planning.plan import Plan
-from csdfgen.program.instructions import Array, Ref, row_pool
+from csdfgen.program.instructions import Array, Ref, find_row_pool
 from csdfgen.program.steps import Backend
 
 
@@ -79,7 +79,7 @@ class Account:
         )
 
 
-def account_of(
+def account_memory(
     plan: Plan,
     made: Program | ProgramTables | None = None,
     stack: int | None = None,
@@ -95,8 +95,8 @@ def account_of(
     if isinstance(made, ProgramTables):
         constants, program = made.blob.size, made.size
     else:
-        made = made or lower_unpacked(plan, kernels or kernels_for(plan.options))
-        constants = sum(high - low for low, high in merged(made.constants.used))
+        made = made or lower_unpacked(plan, kernels or choose_backend(plan.options))
+        constants = sum(high - low for low, high in merge_ranges(made.constants.used))
         program = _size(made)
     if stack is None:
         return Account(parameters, constants, program, plan.planned_bytes, plan.figures["outputs"])
@@ -115,7 +115,7 @@ def _size(program: Program) -> int:
         if not any(isinstance(field, Array) for field in one.fields)
     }
     tables = sum(
-        len(rows) * (POINTER if row_pool(Ref(name, 0)) is not None else size_of_type(name))
+        len(rows) * (POINTER if find_row_pool(Ref(name, 0)) is not None else type_size(name))
         for name, rows in program.constants.tables.items()
     )
     calls = sum(number in steps for some in (*program.code, *program.stores) for number in some)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Board
-from csdfgen.emission.template import filled
+from csdfgen.emission.template import fill_template
 
 FOLDER = Path(__file__).parent / "c"
 
@@ -21,7 +21,7 @@ FILES = (FOLDER / "board.c", FOLDER / "board.h")
 
 def linker_script(unit: Unit, board: Board) -> Iterator[str]:
     """board.ld: the memories of a board, and the sections in each."""
-    return filled(
+    return fill_template(
         "board.ld",
         name=unit.name,
         title=board.title,

@@ -16,12 +16,20 @@ from typing import IO, Any
 import numpy as np
 
 from csdfgen.emission import times
-from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_folder, unit_of, write, writing
-from csdfgen.emission.order import lowered
+from csdfgen.emission.emit import (
+    LITERALS,
+    Emitted,
+    fill,
+    make_unit,
+    scratch_folder,
+    translate_file_errors,
+    write,
+)
+from csdfgen.emission.order import lower_plans
 from csdfgen.emission.tables import Blob
-from csdfgen.emission.targets import target_of
-from csdfgen.emission.template import filled
-from csdfgen.files import replacing
+from csdfgen.emission.targets import get_target
+from csdfgen.emission.template import fill_template
+from csdfgen.files import replace_file
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
 
@@ -53,25 +61,25 @@ def bundle(
     report: Report = lambda what: None,
 ) -> Emitted:
     """Write an archive of a plan as C, with parts to be timed. outputs: the expected ones for the inputs that
-    `times.inputs_of` makes. about: values that describe the network and are copied to the result. oversize: see
+    `times.make_inputs` makes. about: values that describe the network and are copied to the result. oversize: see
     `emit`.
 
     Raises what `emit` raises; an incomplete archive is removed.
     """
-    machine = target_of(target)
+    machine = get_target(target)
     report("binding")
-    programs = lowered([plan, *(part.plan for part in parts)], kernels)
+    programs = lower_plans([plan, *(part.plan for part in parts)], kernels)
     blob = Blob(programs[0].program.constants)
-    unit = unit_of(programs[0], title, maker, blob)
+    unit = make_unit(programs[0], title, maker, blob)
     timed = []
     for number, (part, program) in enumerate(zip(parts, programs[1:], strict=True)):
         name = f"{unit.name}_plan{number}"
-        one = unit_of(program, title, maker, blob, name, unit.name)
+        one = make_unit(program, title, maker, blob, name, unit.name)
         actors = [part.actors.get(actor) for actor in one.actors]
         firings = sum(map(bool, one.tables.ends))
         timed.append(times.Timed(one, {**part.about, "firings": firings, "actors": actors}))
     report("writing")
-    with writing(file), scratch_folder(file) as scratch:
+    with translate_file_errors(file), scratch_folder(file) as scratch:
         folder = scratch / unit.name
         folder.mkdir()
         more = [one.unit for one in timed]
@@ -79,10 +87,10 @@ def bundle(
         for path in times.FILES:
             shutil.copyfile(path, folder / path.name)
         write(folder / f"{unit.name}_times.h", times.header(unit, timed))
-        expected = times.expected_of(unit, outputs)
+        expected = times.sample_expected(unit, outputs)
         write(folder / f"{unit.name}_times.c", times.source(unit, timed, about, expected))
-        write(folder / "README.txt", filled("README.txt", **unit.words, board=machine.board))
-        with replacing(file) as archive:
+        write(folder / "README.txt", fill_template("README.txt", **unit.words, board=machine.board))
+        with replace_file(file) as archive:
             _packed(folder, archive)
     return made
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.registry import backend_that, computed_by, kernels_for
+from csdfgen.backends.registry import choose_backend, find_backend, replace_backend
 from csdfgen.emission import board, project
-from csdfgen.emission.account import Account, Demand, account_of
-from csdfgen.emission.kernels import needed
+from csdfgen.emission.account import Account, Demand, account_memory
+from csdfgen.emission.kernels import collect_sources
 from csdfgen.emission.names import identifiers, network_name
-from csdfgen.emission.order import Lowered, ProgramTables, arguments_of, lowered
+from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
-from csdfgen.emission.targets import TARGETS, Target, target_of
+from csdfgen.emission.targets import TARGETS, Target, get_target
 from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
@@ -46,7 +46,7 @@ class Emitted:
 
 def check_folder(folder: Path, force: bool) -> None:
     """Raise InputError if a folder may not be written to."""
-    with writing(folder):
+    with translate_file_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError("is a file; a folder is to be written", where=str(folder))
         if not force and folder.is_dir() and any(folder.iterdir()):
@@ -76,12 +76,12 @@ def emit(
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
     PlanError for a step without a native kernel, and for what does not fit; ToolError without a compiler.
     """
-    machine = target_of(target)
+    machine = get_target(target)
     check_folder(folder, force)
     report("binding")
     unit = _whole_unit(plan, title, maker, kernels)
     report("writing")
-    with writing(folder), scratch_folder(folder) as scratch:
+    with translate_file_errors(folder), scratch_folder(folder) as scratch:
         made = fill(scratch, unit, machine, literals=literals, oversize=oversize)
         _place(scratch, folder)
     return made
@@ -89,16 +89,16 @@ def emit(
 
 def _whole_unit(plan: Plan, title: str, maker: str, kernels: Backend | None = None) -> Unit:
     """The unit of a plan with constants of its own; see `emit`."""
-    kernels = kernels or kernels_for(computed_by(plan.options, backend_that("emits")))
+    kernels = kernels or choose_backend(replace_backend(plan.options, find_backend("emits")))
     if isinstance(kernels, NativeKernels):
         kernels = kernels.anywhere()
-    (program,) = lowered([plan], kernels)
-    return unit_of(program, title, maker, Blob(program.program.constants))
+    (program,) = lower_plans([plan], kernels)
+    return make_unit(program, title, maker, Blob(program.program.constants))
 
 
 def emitted_account(plan: Plan, stack: int) -> Account:
     """The memory of a plan as C on a machine without an operating system. stack: bytes of it there. Raises as `emit`."""
-    return account_of(plan, _whole_unit(plan, plan.network.name, "").tables, stack)
+    return account_memory(plan, _whole_unit(plan, plan.network.name, "").tables, stack)
 
 
 def _check_memory(unit: Unit, machine: Target) -> None:
@@ -106,7 +106,7 @@ def _check_memory(unit: Unit, machine: Target) -> None:
     if machine.board is None:
         return
     there = {name: size for name, _, size in machine.board.memory}
-    found = account_of(unit.plan, unit.tables, machine.board.stack)
+    found = account_memory(unit.plan, unit.tables, machine.board.stack)
     working, read = found.demands(there["RAM"], there["CODE"])
     needs = {"RAM": working, "CODE": read}
     if "CONSTANTS" in there:
@@ -122,7 +122,7 @@ def _check_memory(unit: Unit, machine: Target) -> None:
             )
 
 
-def unit_of(
+def make_unit(
     made: Lowered, title: str, maker: str, blob: Blob, name: str = "", timed: str = ""
 ) -> Unit:
     """The unit of C for a program. blob: contains its constants. name: in C, by default derived from the title. timed: see
@@ -139,7 +139,7 @@ def unit_of(
         for output, word in zip(network.outputs, words[len(network.inputs) :], strict=True)
         if output.constant is not None
     }
-    tables = ProgramTables(made, arguments_of(network, words), blob)
+    tables = ProgramTables(made, list_arguments(network, words), blob)
     return Unit(name, title, made.plan, tables, constants, maker, timed)
 
 
@@ -159,7 +159,7 @@ def fill(
         _check_memory(one, machine)
     name, constants = unit.name, unit.tables.blob
     called = {"csdf_run"}.union(*(one.tables.called() for one in (unit, *more)))
-    files = needed(called, machine.lanes)
+    files = collect_sources(called, machine.lanes)
     large = constants.size >= literals
     inner = scratch / project.KERNELS
     inner.mkdir()
@@ -199,7 +199,7 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def translate_file_errors(folder: Path) -> Iterator[None]:
     """Turn an error of the file system into an InputError."""
     try:
         yield

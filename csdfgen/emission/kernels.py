@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from csdfgen.backends.native.build import STANDARD, Compiler, find_compiler, sources
-from csdfgen.backends.native.generate import text_of, write
+from csdfgen.backends.native.generate import read_source, write
 from csdfgen.errors import PlanError, ToolError
 
 _NESTED = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
@@ -24,7 +24,7 @@ _INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 _BLOCKS = re.compile(r"(?:blocks|lines)_(\d+)\.h")
 
 
-def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:
+def collect_sources(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:
     """Name -> text of the files that define these functions and everything that they call, with headers. lanes: numbers of
     vector lanes that the target may have, None: all.
 
@@ -42,7 +42,7 @@ def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[s
             found.add(home[name])
             waiting += files[home[name]][1] & home.keys()
     found |= _headers(found, None if lanes is None else set(lanes))
-    return {name: text_of(name) for name in sorted(found)}
+    return {name: read_source(name) for name in sorted(found)}
 
 
 def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
@@ -50,7 +50,7 @@ def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
     found: set[str] = set()
     waiting = list(files)
     while waiting:
-        for name in _INCLUDED.findall(text_of(waiting.pop())):
+        for name in _INCLUDED.findall(read_source(waiting.pop())):
             blocks = _BLOCKS.fullmatch(name)
             if name not in found and (lanes is None or blocks is None or int(blocks[1]) in lanes):
                 found.add(name)

@@ -30,7 +30,7 @@ _LINE = 100
 """Most characters of a line of source."""
 
 
-def written(token: Token) -> str:
+def format_token(token: Token) -> str:
     """A token in C."""
     kind, value = token
     if kind in (LITERAL, NUMBER):
@@ -38,7 +38,7 @@ def written(token: Token) -> str:
     return f"{kind}({value})" if kind in (ARENA, WEIGHTS) else f"{kind} + {value}"
 
 
-def wrapped(texts: Iterable[str], indent: str = "    ", end: str = "") -> Iterator[str]:
+def wrap_words(texts: Iterable[str], indent: str = "    ", end: str = "") -> Iterator[str]:
     """Words in lines, each followed by a comma. end: appended to each line."""
     line = indent
     for text in texts:
@@ -59,7 +59,7 @@ class _Row:
     text: str
 
 
-def shortened(
+def shorten_table(
     rows: Sequence[tuple[Token, ...]], text: str, marks: Iterable[int], prefix: str
 ) -> tuple[list[str], list[str]]:
     """Definitions of macros with this prefix, and the elements of a table written with these macros.
@@ -77,10 +77,10 @@ def shortened(
     return macros, found
 
 
-def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
+def shorten_even_table(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
     """Definitions of macros for addresses at equal distances, and the elements of a table written with these macros.
 
-    >>> even([("A", at) for at in (0, 8, 16, 7, 100, 108, 116)] * 2, "R")[0]
+    >>> shorten_even_table([("A", at) for at in (0, 8, 16, 7, 100, 108, 116)] * 2, "R")[0]
     ['#define R0(x0) A(x0),A(x0+8),A(x0+16)']
     """
     spans = list(_evenly(tokens))
@@ -94,7 +94,7 @@ def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
     for start, size, step in spans:
         key = tokens[start][0], size, step
         body = ",".join(f"{key[0]}(x0{step * at:+d})" for at in range(size)).replace("x0+0", "x0")
-        plain = [written(token) for token in tokens[start : start + size]]
+        plain = [format_token(token) for token in tokens[start : start + size]]
         saved = sum(map(len, plain)) + size - len(f"{prefix}99({tokens[start][1]}),")
         if size < _FEWEST or counts[key] * saved < len(body) + 20:
             texts += plain
@@ -148,11 +148,11 @@ def _by_kind(
         ]
         if len(numbers) < _FEWEST or not own:
             for number, row in zip(numbers, some, strict=True):
-                found[number] = _Row("", (), text % tuple(map(written, row)))
+                found[number] = _Row("", (), text % tuple(map(format_token, row)))
             continue
         letters = {at: f"x{number}" for number, at in enumerate(own)}
         body = tuple(
-            written((some[0][at][0], letters[place]) if place in letters else some[0][at])
+            format_token((some[0][at][0], letters[place]) if place in letters else some[0][at])
             for at, place in enumerate(same)
         )
         name = defined(", ".join(letters.values()), text % body)
@@ -185,7 +185,7 @@ def _joined(
         calls = [",".join(map(str, bases[number])) for number in numbers]
         before = sum(len(row.text) + 1 for number in numbers for row in chunks[number])
         if before > len(body) + 30 + 6 * len(words) + sum(len(call) + 8 for call in calls):
-            lines = " \\\n".join(wrapped(body.split(", "))).rstrip(",").lstrip()
+            lines = " \\\n".join(wrap_words(body.split(", "))).rstrip(",").lstrip()
             name = defined(", ".join(words), lines)
             for number, call in zip(numbers, calls, strict=True):
                 joined[number] = f"{name}({call})"

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from csdfgen.backends.native.structures import size_of_type
+from csdfgen.backends.native.structures import type_size
 from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables
 from csdfgen.errors import PlanError
@@ -61,7 +61,7 @@ def _strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     return inner if tensor.row_axis is not None else (step, *inner)
 
 
-def arguments_of(network: Network, words: Sequence[str]) -> list[Argument]:
+def list_arguments(network: Network, words: Sequence[str]) -> list[Argument]:
     """Inputs, then the outputs that layers compute. words: names in C of all inputs, then of all outputs."""
     ends: list[tuple[Tensor | None, str, bool]]
     ends = [(one, one.name, False) for one in network.inputs]
@@ -83,7 +83,7 @@ class Lowered:
     outputs: Mapping[str, tuple[np.ndarray, Ref]]
 
 
-def lowered(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
+def lower_plans(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
     """Plans as programs that share their constants. Raises what lowering raises; PlanError for a step without a native
     kernel.
     """
@@ -188,12 +188,12 @@ class ProgramTables:
     @property
     def size(self) -> int:
         """Bytes of all tables and of the order, where a pointer has `SMALL` bytes, as on a microcontroller."""
-        own = {"part": size_of_type("csdf_transfer", SMALL) + SMALL, "side": 12 + SMALL}
+        own = {"part": type_size("csdf_transfer", SMALL) + SMALL, "side": 12 + SMALL}
         pools = sum(
-            len(pool.rows) * (own[kind] if kind in own else size_of_type(kind, SMALL))
+            len(pool.rows) * (own[kind] if kind in own else type_size(kind, SMALL))
             for kind, pool in self.pools.by_type.items()
         )
-        ports = len(self.arguments) * size_of_type("csdf_port", SMALL)
+        ports = len(self.arguments) * type_size("csdf_port", SMALL)
         return pools + ports + 12 * len(self.tasks) + len(self.order) * self.index_bytes
 
     @property

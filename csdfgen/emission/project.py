@@ -8,7 +8,7 @@ from csdfgen.backends.native.build import STANDARD, WARNINGS
 from csdfgen.emission.board import qemu
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Board, Target
-from csdfgen.emission.template import filled
+from csdfgen.emission.template import fill_template
 
 KERNELS = "kernels"
 """The folder with the files of the kernel library."""
@@ -31,7 +31,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
     usage = "".join(f" {word}" for word in words)
     if board is None:
         usage = f"[{words[0]}]" if alone else " ".join(words)
-    return filled(
+    return fill_template(
         "main.c" if board is None else "main_of_board.c",
         **unit.words,
         members=unit.members(),
@@ -58,7 +58,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
 
 def assembly(unit: Unit) -> Iterator[str]:
     """NAME_weights.S, which includes the constants as a binary file."""
-    return filled("net_weights.S", **unit.words)
+    return fill_template("net_weights.S", **unit.words)
 
 
 def makefile(
@@ -79,7 +79,7 @@ def makefile(
         times = f"{name}_times{elf}"
         watched = f"times.o {name}_times.o {' '.join(f'{one}.o' for one in timed)}"
         linked += f" {watched} {times}"
-    return filled(
+    return fill_template(
         "Makefile",
         **unit.words,
         **{"machine": "", **commands},
@@ -114,7 +114,7 @@ def cmake(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
         if board
         else ""
     )
-    return filled(
+    return fill_template(
         "CMakeLists.txt",
         name=name,
         board=board,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from csdfgen.emission.macros import wrapped
+from csdfgen.emission.macros import wrap_words
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.order import Argument, ProgramTables
-from csdfgen.emission.template import filled
+from csdfgen.emission.template import fill_template
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
@@ -168,7 +168,7 @@ def header(unit: Unit) -> Iterator[str]:
     if name == f"net_{unit.title}":
         why = "names something else in C or in its folder"
     rows = sum(max(1, one.tensor.row_elements) * one.tensor.itemsize for one in unit.outputs)
-    return filled(
+    return fill_template(
         "net.h",
         **_common(unit),
         batch=f", {network.batch} images a call" if network.batch > 1 else "",
@@ -200,7 +200,7 @@ def source(unit: Unit) -> Iterator[str]:
     kernels = (*sorted(tables.kernels), *sorted(tables.copies - tables.kernels))
     numbers = {actor: str(number) for number, actor in enumerate(unit.actors)}
     owner, rounds = unit.timed or unit.name, batch // tables.images
-    return filled(
+    return fill_template(
         "net.c",
         **_common(unit),
         header=f"{owner}_times" if unit.timed else owner,
@@ -211,11 +211,11 @@ def source(unit: Unit) -> Iterator[str]:
         kernels=[f"void {kernel}(const void *step);" for kernel in kernels],
         pools=tables.pools.source(),
         task_count=len(tables.tasks),
-        tasks=wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks),
+        tasks=wrap_words(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks),
         order_count=len(tables.order),
         index_bits=8 * tables.index_bytes,
-        order=wrapped(map(str, tables.order)),
-        ends=wrapped(numbers.get(actor, "NOBODY") for actor in tables.ends),
+        order=wrap_words(map(str, tables.order)),
+        ends=wrap_words(numbers.get(actor, "NOBODY") for actor in tables.ends),
         ports=len(tables.arguments),
         branches=tables.branches,
         pointer_count=len(tables.arguments) * tables.images,
@@ -265,7 +265,7 @@ def _frame(unit: Unit, rounds: bool) -> Iterator[str]:
             if one.output and shift:
                 value = f"{one.word} ? {value} : NULL"
             pointers.append({"number": one.number * tables.images + image, "value": value})
-    return filled(
+    return fill_template(
         "frame.c",
         pointers=pointers,
         timed=unit.timed,
@@ -279,4 +279,6 @@ def weights(unit: Unit) -> Iterator[str]:
     """NAME_weights.c: the constants as source."""
     data = b"".join(bytes(part) for part in unit.tables.blob.parts())
     words = (f"0x{int.from_bytes(data[at : at + 4], 'little'):x}u" for at in range(0, len(data), 4))
-    return filled("net_weights.c", **unit.words, count=len(data) // 4, words=wrapped(words))
+    return fill_template(
+        "net_weights.c", **unit.words, count=len(data) // 4, words=wrap_words(words)
+    )

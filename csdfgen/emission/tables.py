@@ -20,11 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.native.structures import Structure, kernel_structure, slots_of, structure
-from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, WEIGHTS, Token, even, shortened, wrapped
+from csdfgen.backends.native.structures import Structure, kernel_structure, list_slots, structure
+from csdfgen.emission.macros import (
+    ARENA,
+    LITERAL,
+    NUMBER,
+    WEIGHTS,
+    Token,
+    shorten_even_table,
+    shorten_table,
+    wrap_words,
+)
 from csdfgen.planning import buffers
 from csdfgen.program import instructions
-from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, row_pool
+from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, find_row_pool
 
 _WORD = 8
 """Bytes of a row's number; alignment of short pieces of the blob."""
@@ -64,7 +73,7 @@ class Blob:
 
     def __init__(self, constants: Constants) -> None:
         self._constants = constants
-        self._pieces = list(merged(constants.used))
+        self._pieces = list(merge_ranges(constants.used))
         self._lows = [low for low, _ in self._pieces]
         self._offsets = [0] * len(self._pieces)
         self._stored: list[tuple[int, int, int]] = []
@@ -102,10 +111,10 @@ class Blob:
         return values.data
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Ranges, with overlapping ones merged.
 
-    >>> list(merged([(8, 12), (0, 4), (10, 20), (4, 6)]))
+    >>> list(merge_ranges([(8, 12), (0, 4), (10, 20), (4, 6)]))
     [(0, 4), (4, 6), (8, 20)]
     """
     begin = end = None
@@ -173,12 +182,12 @@ class Pool:
     def source(self, prefix: str) -> Iterator[str]:
         """The definition of the array, after the macros that it uses. prefix: of their names."""
         if len(self.rows[0]) > 1:
-            macros, texts = shortened(self.rows, self.text, self.marks, prefix)
+            macros, texts = shorten_table(self.rows, self.text, self.marks, prefix)
         else:
-            macros, texts = even([row[0] for row in self.rows], prefix)
+            macros, texts = shorten_even_table([row[0] for row in self.rows], prefix)
         yield from macros
         yield f"static {self.type} {self.name}[{len(self.rows)}] = {{"
-        yield from wrapped(texts)
+        yield from wrap_words(texts)
         yield "};"
 
 
@@ -245,7 +254,7 @@ class Tables:
 
     def add(self, made: Instruction) -> tuple[Token, ...]:
         """The fields of a record for an instruction: its kernel and its step."""
-        step = self._records(kernel_structure(made.kernel), [slots_of(made)])
+        step = self._records(kernel_structure(made.kernel), [list_slots(made)])
         return (LITERAL, f"csdf_{made.kernel}"), step
 
     def _records(self, kind: Structure, rows: Sequence[Sequence[Any]]) -> Token:
@@ -278,7 +287,7 @@ class Tables:
 
     def _table(self, ref: Ref, pointee: str) -> Token:
         """Add a table of constants, and return its place."""
-        table, rows = self._constants.rows_of(ref), row_pool(ref)
+        table, rows = self._constants.rows_of(ref), find_row_pool(ref)
         if not table:
             return LITERAL, "NULL"
         if rows is not None:

@@ -77,7 +77,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 )
 
 
-def target_of(name: str) -> Target:
+def get_target(name: str) -> Target:
     """The target of this name. Raises InputError for an unknown one."""
     if name not in TARGETS:
         raise InputError(f"{option('target', name)} is not one of {', '.join(TARGETS)}")

@@ -17,7 +17,7 @@ _PLACE = re.compile(r"@(\w+)@")
 _BLOCK = re.compile(r"@(if|unless|for) (\w+)@")
 
 
-def filled(template: str, /, **values: Any) -> Iterator[str]:
+def fill_template(template: str, /, **values: Any) -> Iterator[str]:
     """The lines of a template with these values."""
     return _lines(_read(template), values)
 

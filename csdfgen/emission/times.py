@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.emission.board import FOLDER
 from csdfgen.emission.source import Unit
-from csdfgen.emission.template import filled
+from csdfgen.emission.template import fill_template
 from csdfgen.model.network import Tensor
 
 FILES = (FOLDER / "times.c", FOLDER / "times.h")
@@ -42,7 +42,7 @@ class Timed:
     about: Mapping[str, Any]
 
 
-def inputs_of(tensor: Tensor) -> np.ndarray:
+def make_inputs(tensor: Tensor) -> np.ndarray:
     """The values of an input: between -1 and 1 for floats, else zeros."""
     count = prod(tensor.shape)
     if tensor.dtype not in ("float32", "float64"):
@@ -52,7 +52,7 @@ def inputs_of(tensor: Tensor) -> np.ndarray:
     return values.reshape(tensor.shape).astype(tensor.dtype)
 
 
-def expected_of(
+def sample_expected(
     unit: Unit, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[int, list[float]]]:
     """Output of floats, by its name in C -> (stride of the values that are compared, these values)."""
@@ -71,7 +71,7 @@ def header(unit: Unit, plans: Sequence[Timed]) -> Iterator[str]:
     """NAME_times.h: the declarations that the plans of a network share."""
     most = max(one.unit.plan.planned_bytes for one in plans)
     called = [{"called": one.unit.called()} for one in plans]
-    return filled("net_times.h", **unit.words, bytes=max(64, most), plans=called)
+    return fill_template("net_times.h", **unit.words, bytes=max(64, most), plans=called)
 
 
 def source(
@@ -83,7 +83,7 @@ def source(
     """NAME_times.c: arrays, plans with their descriptions, and the expected outputs."""
     kinds = dict(unit.arrays())
     arguments = ", ".join([*([unit.passed()] if kinds else []), "ticks"])
-    return filled(
+    return fill_template(
         "net_times.c",
         **unit.words,
         members=unit.members(),

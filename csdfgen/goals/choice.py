@@ -17,33 +17,45 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.backends.registry import AUTO, kernels_for, settled
+from csdfgen.backends.registry import AUTO, choose_backend, resolve_backend
 from csdfgen.devices.catalogue import HOST, device
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.emission.account import account_of
+from csdfgen.emission.account import account_memory
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
-from csdfgen.goals.constants import priced
-from csdfgen.goals.facts import holders_said
-from csdfgen.goals.heights import Predicted, devices_of, few_phases, predicting, raised
-from csdfgen.goals.peaks import lower, not_raised
+from csdfgen.goals.batching.choice import make_table, plan_for_request, repeat_request
+from csdfgen.goals.constants import price_constants
+from csdfgen.goals.facts import describe_holders
+from csdfgen.goals.heights import (
+    Predicted,
+    choose_profile,
+    load_devices,
+    plan_few_phases,
+    raise_heights,
+)
+from csdfgen.goals.peaks import lower, lower_peak
 from csdfgen.goals.search import Planner, Progress, Search
-from csdfgen.goals.throughput import on_processors
+from csdfgen.goals.throughput import plan_processors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
-from csdfgen.model.units import shown_size, shown_time, size_of
+from csdfgen.model.units import format_size, format_time, parse_size
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
-from csdfgen.planning.planner import planned
-from csdfgen.planning.prepared import Phased, Prepared, prepare, recomputing, sparing
-from csdfgen.planning.replacing import in_memories
+from csdfgen.planning.planner import plan_phased
+from csdfgen.planning.prepared import (
+    Phased,
+    Prepared,
+    choose_recomputation,
+    prepare,
+    use_spare_workspace,
+)
+from csdfgen.planning.replacing import split_memories
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import heeding, stopped
-from csdfgen.tuning.file import tuned
+from csdfgen.stopping import heed_interrupts, is_stopped
+from csdfgen.tuning.file import apply_tuning
 
 _LOG = logging.getLogger(__name__)
 
@@ -85,7 +97,7 @@ def plan(
                 f"{option('requests', images)} chooses what {option('frames', given['frames'])} gives; leave one of "
                 "them out"
             )
-        network = of_requests(network, images)
+        network = repeat_request(network, images)
         given |= {
             "frames": images,
             "batching": given.get("batching") or ("" if "batches" in given else "joint"),
@@ -97,7 +109,7 @@ def plan(
         raise InputError(
             f"a cost of {cost.name} limits a request; give {option('requests')}, 1 for one image"
         )
-    return chosen(network, options, planned, progress, kernels, cost)
+    return choose_plan(network, options, plan_phased, progress, kernels, cost)
 
 
 @keywords(
@@ -127,10 +139,12 @@ def plan_table(
     "512KiB"; none for no limit. Raises as `plan`.
     """
     options = _options({"batching": "joint", "result": DEFAULTS.result, **given})
-    return table_of(network, options, requests, [size_of(one) for one in memory] or [0], progress)
+    return make_plan_table(
+        network, options, requests, [parse_size(one) for one in memory] or [0], progress
+    )
 
 
-def table_of(
+def make_plan_table(
     network: Network,
     options: PlanOptions,
     requests: Sequence[int],
@@ -138,11 +152,11 @@ def table_of(
     progress: Progress | None = None,
 ) -> PlanTable:
     """The same as `plan_table` by options; budgets in bytes, 0 for no limit. Raises as `plan_table`."""
-    one_image = partial(finished, progress=progress)
-    return tabled(_prepared(network, options), requests, budgets, one_image, progress)
+    one_image = partial(finish_plan, progress=progress)
+    return make_table(_prepared(network, options), requests, budgets, one_image, progress)
 
 
-def usual() -> PlanOptions:
+def default_options() -> PlanOptions:
     """The options of `plan` without any keyword, for programs of a few frames, whose arenas are compared."""
     return _options({"weights": "copied", "count": "activations"})
 
@@ -170,7 +184,7 @@ def _with_policy(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(given: Mapping[str, Any]) -> PlanOptions:
     """The options given by name; without a request, where outputs are stored and which backend computes are chosen."""
-    backend = settled(given.get("backend", AUTO))
+    backend = resolve_backend(given.get("backend", AUTO))
     return PlanOptions.asked({"result": "auto", **given, "backend": backend})
 
 
@@ -190,13 +204,13 @@ def pareto(
 
     Every plan has passed the checker and can be executed. Raises InputError.
     """
-    return front(network, _options(given), planned, progress, kernels)
+    return find_front(network, _options(given), plan_phased, progress, kernels)
 
 
-def chosen(
+def choose_plan(
     network: Network,
     options: PlanOptions,
-    planner: Planner = planned,
+    planner: Planner = plan_phased,
     progress: Progress | None = None,
     kernels: Backend | None = None,
     cost: Cost | None = None,
@@ -206,10 +220,10 @@ def chosen(
     """
     check_together(options)
     planner = _counting(planner, options)
-    with heeding():
+    with heed_interrupts():
         prepared = _prepared(network, options, kernels)
         if options.batching:
-            one_image = partial(finished, planner=planner, progress=progress)
+            one_image = partial(finish_plan, planner=planner, progress=progress)
             made = plan_for_request(prepared, one_image, progress, cost)
         else:
             made = _of_one_order(prepared, planner, progress)
@@ -223,13 +237,13 @@ def chosen(
 
 def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = None) -> Prepared:
     """The network, prepared once for all plans that are compared."""
-    options = with_result(network, options)
-    used = kernels or kernels_for(options)
-    if options.device and any(one.memory.parameters for one in devices_of(options, used)):
+    options = resolve_result(network, options)
+    used = kernels or choose_backend(options)
+    if options.device and any(one.memory.parameters for one in load_devices(options, used)):
         options = replace(options, count="activations")  # weights are in flash
-    prepared = recomputing(prepare(network, options, used))
-    asked = tuned(prepared) if options.tuning else priced(prepared)
-    return replace(prepared, options=asked, kernels=kernels or kernels_for(asked))
+    prepared = choose_recomputation(prepare(network, options, used))
+    asked = apply_tuning(prepared) if options.tuning else price_constants(prepared)
+    return replace(prepared, options=asked, kernels=kernels or choose_backend(asked))
 
 
 def _counting(planner: Planner, options: PlanOptions) -> Planner:
@@ -237,15 +251,15 @@ def _counting(planner: Planner, options: PlanOptions) -> Planner:
 
     def counted(prepared: Prepared, phased: Phased) -> Plan:
         made = planner(prepared, phased)
-        account = account_of(made, kernels=prepared.kernels)
+        account = account_memory(made, kernels=prepared.kernels)
         more = {"constants": account.constants, "program": account.program}
         return replace(made, figures=MappingProxyType({**made.figures, **more}))
 
     return counted if options.constants or options.count == "total" else planner
 
 
-def finished(
-    prepared: Prepared, planner: Planner = planned, progress: Progress | None = None
+def finish_plan(
+    prepared: Prepared, planner: Planner = plan_phased, progress: Progress | None = None
 ) -> Plan:
     """The plan of one image, as one of several plans of a search: Ctrl-C ends the whole search. Raises
     KeyboardInterrupt, and as `plan`.
@@ -260,12 +274,12 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
     options = prepared.options
     if options.goal == "throughput":
         one_image = partial(_of_one_order, planner=planner, progress=progress)
-        return on_processors(prepared, one_image, profiles_for(options, prepared.kernels))
+        return plan_processors(prepared, one_image, load_profiles(options, prepared.kernels))
     if not options.fast:
         return _chosen(prepared, planner, progress)
     # the bytes that an order keeps alive do not depend on the memories, so the choice among plans does not either
     one = replace(prepared, options=replace(options, fast=0, slow=0))
-    made = in_memories(_chosen(one, planner, progress), options.fast, options.slow)
+    made = split_memories(_chosen(one, planner, progress), options.fast, options.slow)
     # distributed over two memories, a plan may take more bytes than the plan that was chosen
     return _within_budgets(made, options) if options.memory else made
 
@@ -279,15 +293,15 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
     if options.memory or options.latency:  # in the scratch of the default, whatever the goal
         usual = replace(options, memory=0, latency=0.0, goal=DEFAULTS.goal)
         prepared = replace(prepared, options=usual)
-    predicted = _predicted(prepared) if explored.compares(prepared) else None
+    predicted = _predicted(prepared) if explored.has_comparison(prepared) else None
     default = partial(_balanced, prepared, planner, predicted)
-    if stages == (explored.default,):
+    if stages == (explored.search_default,):
         made = default()
         alone = predicted is None or options.seconds is not None
-        if made.interrupted or (alone and made.total_bytes <= explored.whole_layers(made)):
+        if made.interrupted or (alone and made.total_bytes <= explored.whole_layer_bytes(made)):
             return _noted(made, 1)
         default = partial(replace, made)
-    used = _spending(planner) if stages == (explored.default,) else planner
+    used = _spending(planner) if stages == (explored.search_default,) else planner
     searched = Search(predicted or _predicted(prepared), used, progress, default)
     searched.run(*stages)
     searched.polish(take(searched.found))
@@ -301,10 +315,10 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
     return _noted(made, len(searched.found))
 
 
-def front(
+def find_front(
     network: Network,
     options: PlanOptions,
-    planner: Planner = planned,
+    planner: Planner = plan_phased,
     progress: Progress | None = None,
     kernels: Backend | None = None,
 ) -> tuple[Point, ...]:
@@ -320,43 +334,43 @@ def front(
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
     planner = _counting(planner, options)
-    with heeding():
+    with heed_interrupts():
         prepared = _prepared(network, options, kernels)
         predicted = _predicted(prepared)
-        times = predicted if explored.compares(prepared) else None
+        times = predicted if explored.has_comparison(prepared) else None
         default = partial(_balanced, prepared, planner, times)
         searched = Search(predicted, planner, progress, default)
-        unbeaten = explored.unbeaten(lambda search: explored.not_dominated(search.found))
-        searched.run(explored.shared, explored.front, unbeaten)
-    points = explored.not_dominated(searched.found)
+        unbeaten = explored.search_unbeaten(lambda search: explored.pareto_optimal(search.found))
+        searched.run(explored.search_shared, explored.search_front, unbeaten)
+    points = explored.pareto_optimal(searched.found)
     if searched.interrupted:
         _LOG.warning("interrupted: the %d plans so far, of %d", len(points), len(searched.found))
     return points
 
 
-def profile_for(options: PlanOptions) -> DeviceProfile:
+def load_profile(options: PlanOptions) -> DeviceProfile:
     """The profile that times are predicted by. Raises InputError for an unknown device."""
-    return predicting(options, kernels_for(options))
+    return choose_profile(options, choose_backend(options))
 
 
-def shown_profile_for(options: PlanOptions) -> DeviceProfile:
+def choose_shown_profile(options: PlanOptions) -> DeviceProfile:
     """The profile that the times of one plan are shown by: this machine's, where native kernels compute and no device or times
-    were named. Plans are chosen by `profile_for`, so that all machines choose the same. Raises InputError, ToolError.
+    were named. Plans are chosen by `load_profile`, so that all machines choose the same. Raises InputError, ToolError.
     """
-    kernels = kernels_for(options)
+    kernels = choose_backend(options)
     named = options.device or options.tuning or options.goal == "throughput"
-    return predicting(options, kernels) if named or not kernels.emits else device(HOST)
+    return choose_profile(options, kernels) if named or not kernels.emits else device(HOST)
 
 
-def profiles_for(options: PlanOptions, kernels: Backend | None = None) -> Sequence[DeviceProfile]:
+def load_profiles(options: PlanOptions, kernels: Backend | None = None) -> Sequence[DeviceProfile]:
     """The profiles of several processors, or the one of all. Raises InputError for an unknown device."""
-    kernels = kernels or kernels_for(options)
+    kernels = kernels or choose_backend(options)
     if options.tuning and not options.device:
-        return (predicting(options, kernels),)
-    return devices_of(options, kernels)
+        return (choose_profile(options, kernels),)
+    return load_devices(options, kernels)
 
 
-def with_result(network: Network, options: PlanOptions) -> PlanOptions:
+def resolve_result(network: Network, options: PlanOptions) -> PlanOptions:
     """The options with `result` settled: outputs stay in the arena where that saves much memory.
 
     Outputs in the arena need no separate array, and other rows use their bytes until they are written. If the caller
@@ -389,33 +403,33 @@ def _target_of(options: PlanOptions, kernels: Backend) -> _Target:
         kept = [one for one in found if one.plan.flash_bytes <= options.constants]
         return take(kept) if kept else None
 
-    own = (one for one in stages if one not in (explored.default, explored.shared))
-    return (explored.shared, *own), take_within
+    own = (one for one in stages if one not in (explored.search_default, explored.search_shared))
+    return (explored.search_shared, *own), take_within
 
 
 def _target_in_memory(options: PlanOptions, kernels: Backend) -> _Target:
     """The same whatever the constants take."""
-    fastest = partial(explored.fastest, kernels=kernels)
+    fastest = partial(explored.find_fastest, kernels=kernels)
     if options.memory or options.latency:
 
         def take(found: Sequence[Point]) -> Point | None:
-            best = fastest if options.memory else explored.smallest
+            best = fastest if options.memory else explored.find_smallest
             return best([one for one in found if _keeps(one, options)])
 
         within = (
-            explored.under_bytes(options.memory)
+            explored.limit_bytes(options.memory)
             if options.memory
-            else explored.under_seconds(options.latency)
+            else explored.limit_seconds(options.latency)
         )
-        unbeaten = explored.unbeaten(lambda search: filter(None, [take(search.found)]))
-        stages = explored.shared, within, unbeaten
-        return (explored.hopeless(options.memory), *stages) if options.memory else stages, take
+        unbeaten = explored.search_unbeaten(lambda search: filter(None, [take(search.found)]))
+        stages = explored.search_shared, within, unbeaten
+        return (explored.stop_hopeless(options.memory), *stages) if options.memory else stages, take
     if options.goal == "memory":
-        more = (explored.default,) if options.count == "total" else ()
-        return (explored.least, *more), explored.smallest
+        more = (explored.search_default,) if options.count == "total" else ()
+        return (explored.search_least, *more), explored.find_smallest
     if options.goal == "speed":
-        return (explored.quickest,), fastest
-    return (explored.default,), explored.balanced
+        return (explored.search_quickest,), fastest
+    return (explored.search_default,), explored.find_balanced
 
 
 def _keeps(found: Point, options: PlanOptions) -> bool:
@@ -425,12 +439,12 @@ def _keeps(found: Point, options: PlanOptions) -> bool:
 
 
 def _predicted(prepared: Prepared) -> Predicted:
-    return Predicted(prepared, predicting(prepared.options, prepared.kernels))
+    return Predicted(prepared, choose_profile(prepared.options, prepared.kernels))
 
 
 def _spending(planner: Planner) -> Planner:
     """A planner of defaults, whose workspace may take some of all memory; budgets and fronts decide on that themselves."""
-    return lambda prepared, phased: planner(prepared, sparing(phased))
+    return lambda prepared, phased: planner(prepared, use_spare_workspace(phased))
 
 
 def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None) -> Plan:
@@ -441,25 +455,25 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     if predicted is None:
         return planner(prepared, prepared.phased())
     try:
-        phased = raised(predicted)
+        phased = raise_heights(predicted)
     except KeyboardInterrupt:
-        if not stopped():
+        if not is_stopped():
             raise
         phased = prepared.phased()
     made = planner(prepared, phased)
     if made.interrupted or prepared.options.seconds is not None:
         return made
     try:
-        for other_heights in (not_raised, few_phases, lower):
+        for other_heights in (lower_peak, plan_few_phases, lower):
             heights = other_heights(made, predicted)
-            if heights is None or stopped():
+            if heights is None or is_stopped():
                 continue
             other = planner(prepared, heights.phased)
             made = other if heights.better(other, made) else made
     except KeyboardInterrupt:
-        if not stopped():
+        if not is_stopped():
             raise
-    return replace(made, interrupted=made.interrupted or stopped())
+    return replace(made, interrupted=made.interrupted or is_stopped())
 
 
 def check_together(options: PlanOptions) -> None:
@@ -508,17 +522,17 @@ def _within_budgets(made: Plan, options: PlanOptions) -> Plan:
         raise PlanError(
             f"{option('memory')} of {options.memory:,} bytes is less than the {made.total_bytes:,} that "
             f"{option('rows', options.rows)} takes; leave {option('rows')} out, or ask for "
-            f"{option('memory', shown_size(made.total_bytes))}",
+            f"{option('memory', format_size(made.total_bytes))}",
         )
     if options.latency:
-        profile = profile_for(options)
+        profile = load_profile(options)
         seconds = estimate(made, profile).seconds
         if seconds > options.latency:
             raise PlanError(
                 f"{option('latency')} of {1e3 * options.latency:.6g} ms is less than the "
                 f"{1e3 * seconds:.4g} ms that {option('rows', options.rows)} is predicted to take on "
                 f"{profile.name}; leave {option('rows')} out, or ask for "
-                f"{option('latency', shown_time(seconds))}",
+                f"{option('latency', format_time(seconds))}",
             )
     return made
 
@@ -541,9 +555,9 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     found = [one for one in searched.found if not flash or one.plan.flash_bytes <= flash]
     if not found:
         return _too_many_constants(min(one.plan.flash_bytes for one in searched.found), options)
-    least = min(found, key=explored.by_bytes)
+    least = min(found, key=explored.size_key)
     if options.memory and least.bytes > options.memory:
-        bound = 0 if flash or options.count == "total" else explored.bound_of(least.plan)
+        bound = 0 if flash or options.count == "total" else explored.lower_bound(least.plan)
         proved = f"bound of {bound:,} bytes, proved for one row a phase"
         counted = (
             f", {least.plan.flash_bytes:,} of them only read" if options.count == "total" else ""
@@ -555,7 +569,7 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
             below = said + (f" (bound {bound:,})" if bound else "")
         return PlanError(
             f"{option('memory')} of {options.memory:,} bytes is below the {below}; at the peak "
-            f"{holders_said(least.plan)}; ask for {option('memory', shown_size(least.bytes))} or more",
+            f"{describe_holders(least.plan)}; ask for {option('memory', format_size(least.bytes))} or more",
             least=least.bytes,
         )
     kept = [one for one in found if not options.memory or one.bytes <= options.memory]
@@ -564,12 +578,12 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     return PlanError(
         f"{option('latency')} of {1e3 * options.latency:.6g} ms is not reached{within}: the fastest plan "
         f"is predicted to take {1e3 * quick.seconds:.4g} ms on {profile.name}; ask for "
-        f"{option('latency', shown_time(quick.seconds))} or more, or another {option('device')}",
+        f"{option('latency', format_time(quick.seconds))} or more, or another {option('device')}",
     )
 
 
 def _too_many_constants(least: int, options: PlanOptions) -> PlanError:
     return PlanError(
         f"{option('constants')} of {options.constants:,} bytes is below the least of constants and the program that was found, "
-        f"{least:,} bytes; quantize the model (csdfgen quantize), or ask for {option('constants', shown_size(least))} or more",
+        f"{least:,} bytes; quantize the model (csdfgen quantize), or ask for {option('constants', format_size(least))} or more",
     )

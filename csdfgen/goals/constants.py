@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from csdfgen.goals.heights import TIME, Choice, bends
+from csdfgen.goals.heights import TIME, Choice, find_bends
 from csdfgen.model.options import PlanOptions, ways_text
 from csdfgen.phases.heights import layer_height, parse_rows
 from csdfgen.planning.lifetimes import whole_layer_live
@@ -32,7 +32,7 @@ SMALL = 2**20
 """Bytes of whole layers below which the workspace that weights at points cannot do without would be more than the rows."""
 
 
-def priced(prepared: Prepared) -> PlanOptions:
+def price_constants(prepared: Prepared) -> PlanOptions:
     """The options with the layers whose weights take a larger form, as `PlanOptions.ways` has them."""
     options, network = prepared.options, prepared.network
     live = whole_layer_live(network)
@@ -54,7 +54,7 @@ def priced(prepared: Prepared) -> PlanOptions:
             curves[layer.name] = [Choice(one.word, one.work, one.work, one.bytes) for one in forms]
     picks = {name: curve[0] for name, curve in curves.items()}
     least = 0.0 if room == inf else multiplications(network) / TIME / whole
-    steps = [(price, name, at) for name, curve in curves.items() for price, at in bends(curve)]
+    steps = [(price, name, at) for name, curve in curves.items() for price, at in find_bends(curve)]
     for price, name, at in sorted(steps, key=lambda one: (-one[0], one[1])):
         grown = curves[name][at].bytes - picks[name].bytes
         if price >= least and grown <= room:

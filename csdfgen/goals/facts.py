@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.devices.memory import account_on
+from csdfgen.devices.memory import account_device_memory
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.heights import beside, seconds_of
+from csdfgen.goals.heights import frame_overhead, predict_seconds
 from csdfgen.phases.conversion import convert
-from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.lifetimes import lifetimes_of
-from csdfgen.planning.memories import memories_of
-from csdfgen.planning.ordering import named_order
+from csdfgen.planning.buffers import make_buffers
+from csdfgen.planning.lifetimes import trace_lifetimes
+from csdfgen.planning.memories import list_memories
+from csdfgen.planning.ordering import order_by_policy
 from csdfgen.planning.plan import Plan
 
 _SHOWN = 3
@@ -42,13 +42,13 @@ def holders(plan: Plan) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
-def holders_said(plan: Plan) -> str:
+def describe_holders(plan: Plan) -> str:
     """The largest holders as text: the layers to change for a lower peak."""
     parts = [f"'{name}' holds {size:,}" for name, size in holders(plan)[:_SHOWN]]
     return ", ".join(parts) or "nothing is held"
 
 
-def heights_used(plan: Plan) -> dict[str, int]:
+def list_heights(plan: Plan) -> dict[str, int]:
     """Layer -> rows that its tallest phase writes, or reads if the layer accumulates."""
     found = {}
     for work in plan.conversion.actors:
@@ -75,12 +75,12 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
         "arena_optimal": plan.planned_bytes <= plan.arena_bound if plan.arena_bound else None,
         "outputs": figures.get("outputs"),
         "planned_bytes": plan.planned_bytes,
-        "account": account_on(plan, profile).to_json(),
+        "account": account_device_memory(plan, profile).to_json(),
         "whole_layer_live": figures["whole_layer_live"],
         "predicted_ms": 1e3 * found.seconds,
         **({"predicted_worst_ms": 1e3 * found.worst} if plan.network.conditions else {}),
         "device": profile.name,
-        "rows": heights_used(plan),
+        "rows": list_heights(plan),
         **({"memories": memories_facts(plan)} if plan.border else {}),
         "holders": dict(holders(plan)[:_SHOWN]),
         "notes": list(plan.notes),
@@ -88,7 +88,7 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
     }
 
 
-def placement_said(plan: Plan) -> str:
+def describe_placement(plan: Plan) -> str:
     """How far an arena may be from the smallest placement of its order, as text; "" if not known."""
     arena, bound = plan.planned_bytes, plan.arena_bound
     if not bound:
@@ -104,14 +104,14 @@ def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
     """Size of each memory of a plan, bytes used, and bytes moved for an image; empty for a plan in one memory."""
     return {
         one.name: {"bytes": one.size, "used": one.used, "read": one.read, "written": one.written}
-        for one in memories_of(plan)
+        for one in list_memories(plan)
     }
 
 
 MOST_FIRINGS = 100_000
 
 
-def given_up(plan: Plan, profile: DeviceProfile) -> str:
+def describe_tradeoff(plan: Plan, profile: DeviceProfile) -> str:
     """What a plan gives up for speed, as a sentence: the bytes that one row a phase would save, and the time that it would
     add; "" if it would save none, or for more than `MOST_FIRINGS`, whose order would take longer than the plan.
 
@@ -122,13 +122,13 @@ def given_up(plan: Plan, profile: DeviceProfile) -> str:
         return ""
     options, silent = plan.options, plan.sharing.silent
     conversion = convert(plan.network, "1", image=options.image, frames=options.frames)
-    order = named_order(conversion, "demand")
-    live = lifetimes_of(order, buffers_of(conversion, plan.sharing)).peak_live
+    order = order_by_policy(conversion, "demand")
+    live = trace_lifetimes(order, make_buffers(conversion, plan.sharing)).peak_live
     spared = plan.lifetimes.peak_live - live
     if spared <= 0:
         return ""
-    seconds = sum(seconds_of(work, silent, profile) for work in conversion.actors)
-    slower = beside(profile) + seconds - estimate(plan, profile).seconds
+    seconds = sum(predict_seconds(work, silent, profile) for work in conversion.actors)
+    slower = frame_overhead(profile) + seconds - estimate(plan, profile).seconds
     return (
         f"one row a phase would have {spared:,} bytes of rows less alive, in {len(order):,} firings instead of "
         f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "

@@ -6,14 +6,14 @@ price of p seconds a byte, each layer on its own takes the height with the least
 to low give a ladder of heights from one row to whole layers; on each rung at least one layer is taller than on the rung
 before. A search makes plans of a few rungs.
 
-The default raises some layers above the heights of `auto` (`raised`), which gives every layer about 64 output pixels a
+The default raises some layers above the heights of `auto` (`raise_heights`), which gives every layer about 64 output pixels a
 phase, because large weights are read into the caches again for every slab. A layer that is taller and faster on a rung
 than at `auto` takes the height of the rung; all others keep theirs. Of some rungs the one with the least bytes *
 seconds^2 is taken, parameters included (`PlanOptions.count`). The other bytes are lower bounds of peaks, which take a
 fraction of the time of a plan; plans are within a few percent of them.
 
 If so many bytes are alive that rows have left the near caches when they are read again, a plan with few phases is also
-compared (`few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four.
+compared (`plan_few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four.
 This effect does not follow from any single layer, so that whole plans are compared.
 """
 
@@ -33,13 +33,13 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.rows import differences
 from csdfgen.phases.conversion import ActorWork, Conversion, Read
-from csdfgen.phases.heights import RowSpec, layer_height, lowest, slab_heights
+from csdfgen.phases.heights import RowSpec, layer_height, lowest_heights, slab_heights
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import end_if_stopped
-from csdfgen.tuning.file import tuned_profile_of
+from csdfgen.stopping import raise_if_stopped
+from csdfgen.tuning.file import load_tuned_profile
 
 _PSEUDO_LAUNCH = 2e-6
 """Seconds counted for a phase without modelled work when heights are chosen: handing on rows of an input or of a view
@@ -92,7 +92,7 @@ class Heights:
             (
                 (price, actor, at)
                 for actor, choices in enumerate(self.choices)
-                for price, at in bends(choices)
+                for price, at in find_bends(choices)
             ),
             reverse=True,
         )
@@ -165,16 +165,16 @@ class Heights:
         return self.rung(picks)
 
 
-def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
+def choose_profile(options: PlanOptions, kernels: Backend) -> DeviceProfile:
     """The profile that times are predicted by: of the named device, of the tuning file, or of the backend. A file with times of
     whole layers alone says nothing of what slabs cost. Raises InputError.
     """
     if options.tuning and not options.device and not kernels.whole_variants:
-        return tuned_profile_of(options, kernels, device(kernels.profile))
-    return devices_of(options, kernels)[0]
+        return load_tuned_profile(options, kernels, device(kernels.profile))
+    return load_devices(options, kernels)[0]
 
 
-def devices_of(options: PlanOptions, kernels: Backend) -> list[DeviceProfile]:
+def load_devices(options: PlanOptions, kernels: Backend) -> list[DeviceProfile]:
     """The profile of each of several processors, or one of all. Raises InputError."""
     several = options.goal == "throughput" and not Path(options.device).exists()
     names = options.device.split(",") if several else [options.device]
@@ -206,19 +206,19 @@ class Predicted:
 
     @cached_property
     def heights(self) -> Heights:
-        """Choices of every actor. Raises as `heights_of`."""
-        return heights_of(self)
+        """Choices of every actor. Raises as `price_heights`."""
+        return price_heights(self)
 
     @property
     def beside(self) -> float:
         """Seconds of a frame outside its layers."""
-        return beside(self.profile)
+        return frame_overhead(self.profile)
 
     def of(self, work: ActorWork) -> float:
         """Seconds of all phases of an actor."""
         key = work.kin, work.name in self.silent
         if key not in self._known:
-            self._known[key] = seconds_of(work, self.silent, self.profile)
+            self._known[key] = predict_seconds(work, self.silent, self.profile)
         return self._known[key]
 
     def held(self, work: ActorWork) -> int:
@@ -232,7 +232,7 @@ class Predicted:
         return self.beside + sum(map(self.of, conversion.actors))
 
 
-def heights_of(predicted: Predicted) -> Heights:
+def price_heights(predicted: Predicted) -> Heights:
     """Time and bytes of every actor of a network at every height. Raises InputError for an operator without a cost in
     the profile.
     """
@@ -241,9 +241,9 @@ def heights_of(predicted: Predicted) -> Heights:
     names: dict[str, str] = {}
     last: dict[str, ActorWork] = {}
     network = predicted.prepared.network
-    specs = [lowest(network, rows) for rows in slab_heights(network)]
+    specs = [lowest_heights(network, rows) for rows in slab_heights(network)]
     for spec in (*specs, RowSpec(_WHOLE)):
-        end_if_stopped()
+        raise_if_stopped()
         for work in _cut(predicted, str(spec)):
             names[work.name] = work.asked_by
             if last.get(work.name) is not work:  # the same phases as at the last height
@@ -266,7 +266,7 @@ def _cut(predicted: Predicted, rows: str) -> Iterator[ActorWork]:
     return (work for work in conversion.actors if work.kind != "output")
 
 
-def beside(profile: DeviceProfile) -> float:
+def frame_overhead(profile: DeviceProfile) -> float:
     """Seconds of a frame outside its layers."""
     return 0.0 if profile.processor.frame is None else profile.processor.frame.value
 
@@ -299,7 +299,7 @@ def _held(work: ActorWork) -> int:
     return max(map(sum, zip(*moved, strict=True)))
 
 
-def seconds_of(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
+def predict_seconds(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
     """Predicted seconds of all phases of an actor. silent: layers that take no time."""
     if work.kind != "layer" and not counts_input(work, profile):
         return 0.0
@@ -310,7 +310,7 @@ def _cheapest(choices: Sequence[Choice]) -> int:
     return min(range(len(choices)), key=lambda at: (choices[at].bytes, choices[at].weighed))
 
 
-def bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
+def find_bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
     """(price, index): the highest price of a byte at which each choice is the best of its layer.
 
     These are the corners of the lower convex hull of seconds over bytes, after the choice with the fewest bytes.
@@ -359,12 +359,12 @@ GAIN = 0.97
 """Few phases are worth a plan if they are predicted to take at most this part of the time."""
 
 
-def raised(predicted: Predicted) -> Phased:
+def raise_heights(predicted: Predicted) -> Phased:
     """The network cut into phases of the default's heights. Its options have heights of `auto`."""
     prepared = predicted.prepared
     usual = predicted.at(prepared.options.rows)
     seconds = predicted.frame(usual.conversion)
-    beside = weighed_beside(prepared.network, prepared.options)
+    beside = weigh_beside(prepared.network, prepared.options)
     most = max(usual.rough_bound, int(WHOLE * whole_layer_live(prepared.network)))
     levels = [prepared.options.rows, *predicted.heights.levels()]
     found = {
@@ -400,22 +400,22 @@ class FewPhases:
 
     def better(self, taller: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 decrease and bytes grow by no more than `GROWTH`."""
-        grown = weighed(taller) / weighed(usual)
+        grown = weigh_plan(taller) / weigh_plan(usual)
         return grown <= GROWTH and grown * self.time**TIME < 1
 
 
-def weighed_beside(network: Network, options: PlanOptions) -> int:
+def weigh_beside(network: Network, options: PlanOptions) -> int:
     """Bytes that the default weighs with those of arena and outputs: constants are memory, too, where they are not in flash."""
     return network.parameter_bytes if options.weighs_parameters else 0
 
 
-def weighed(plan: Plan) -> int:
+def weigh_plan(plan: Plan) -> int:
     """Bytes of a plan as the default weighs them."""
     counted = plan.options.count == "total"  # constants are
-    return plan.total_bytes + (0 if counted else weighed_beside(plan.network, plan.options))
+    return plan.total_bytes + (0 if counted else weigh_beside(plan.network, plan.options))
 
 
-def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
+def plan_few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
     """Few phases for a plan; None if rows that are read again are in near caches, or the gain is small."""
     if plan.figures["peak_live"] < FAR:
         return None

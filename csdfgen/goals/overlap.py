@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from csdfgen.devices.model import estimate, phase_seconds
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.phases.conversion import Conversion, convert, function_of
+from csdfgen.phases.conversion import Conversion, convert, describe_function
 from csdfgen.planning.buffers import Buffer
-from csdfgen.planning.lifetimes import Lifetimes, times_of
+from csdfgen.planning.lifetimes import Lifetimes, firing_times
 from csdfgen.planning.plan import Plan
 from schedules.throughput import throughput
 
@@ -79,7 +79,7 @@ class Overlap:
         )
 
 
-def overlap_of(plan: Plan, one: Plan, profile: DeviceProfile) -> Overlap:
+def describe_overlap(plan: Plan, one: Plan, profile: DeviceProfile) -> Overlap:
     """The facts of a plan of several images. one: the plan of one image. Raises InputError if the profile has no cost for
     an operator.
     """
@@ -87,7 +87,7 @@ def overlap_of(plan: Plan, one: Plan, profile: DeviceProfile) -> Overlap:
     seconds = estimate(plan, profile).seconds
     return Overlap(
         frames,
-        in_flight(plan.rolling, plan.lifetimes, frames),
+        count_in_flight(plan.rolling, plan.lifetimes, frames),
         plan.planned_bytes,
         one.planned_bytes,
         frames / seconds if seconds else None,
@@ -96,9 +96,9 @@ def overlap_of(plan: Plan, one: Plan, profile: DeviceProfile) -> Overlap:
     )
 
 
-def held_rows(plan: Plan) -> dict[str, int]:
+def count_held_rows(plan: Plan) -> dict[str, int]:
     """Tensor -> most rows that the order holds of it: claimed and not yet released by all readers."""
-    times = times_of(plan.order)
+    times = firing_times(plan.order)
     readers: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for work in plan.conversion.actors:
         for read in work.reads if work.kind != "output" else ():
@@ -120,7 +120,7 @@ def held_rows(plan: Plan) -> dict[str, int]:
 def _pipeline(plan: Plan, profile: DeviceProfile) -> Pipeline:
     """The pipeline of one image after another with the buffers of a plan's order."""
     one = convert(plan.network, plan.options.rows, image=plan.options.image)
-    held = held_rows(plan)
+    held = count_held_rows(plan)
     found = throughput(_graph(one, plan, profile, held))
     tensors = plan.network.tensors
     size = sum(rows * tensors[name].row_bytes for name, rows in held.items())
@@ -153,18 +153,18 @@ def _graph(
                 round(_SECOND * seconds)
                 for seconds in phase_seconds(work, profile, work.name in plan.sharing.silent)
             ),
-            function_of(work),
+            describe_function(work),
         )
         for work in one.actors
     )
-    return with_serial_loops(CsdfGraph(plan.network.name, actors, tuple(channels)))
+    return add_serial_loops(CsdfGraph(plan.network.name, actors, tuple(channels)))
 
 
 def _steps(running: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(b - a for a, b in pairwise((0, *running)))
 
 
-def in_flight(buffers: Sequence[Buffer], lifetimes: Lifetimes, frames: int) -> int:
+def count_in_flight(buffers: Sequence[Buffer], lifetimes: Lifetimes, frames: int) -> int:
     """Most images at one time that have started and have a row alive."""
     first = np.full(frames, np.iinfo(np.int64).max)
     last = np.zeros(frames, np.int64)

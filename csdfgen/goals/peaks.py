@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.devices.model import rule_of
+from csdfgen.devices.model import find_rule
 from csdfgen.devices.work import DEPTHWISE, kernel_class
-from csdfgen.goals.heights import TIME, Predicted, weighed, weighed_beside
+from csdfgen.goals.heights import TIME, Predicted, weigh_beside, weigh_plan
 from csdfgen.phases.conversion import Conversion
-from csdfgen.phases.heights import halved
-from csdfgen.planning.lifetimes import lifetimes_of, live_of
+from csdfgen.phases.heights import halve_heights
+from csdfgen.planning.lifetimes import trace_lifetimes, trace_live_bytes
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased
@@ -68,16 +68,16 @@ class Lower:
 
     def better(self, low: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 decrease by enough."""
-        return self.time**TIME * weighed(low) <= GAIN * weighed(usual)
+        return self.time**TIME * weigh_plan(low) <= GAIN * weigh_plan(usual)
 
 
-def not_raised(plan: Plan, predicted: Predicted) -> Lower | None:
+def lower_peak(plan: Plan, predicted: Predicted) -> Lower | None:
     """The heights of `auto` for a plan of others that would not have been chosen by the bound that is proved for it."""
     auto = predicted.at(predicted.prepared.options.rows)
     if plan.conversion.rows == auto.conversion.rows or len(plan.order) > FIRINGS:
         return None
     time = predicted.frame(auto.conversion) / predicted.frame(plan.conversion)
-    beside = weighed_beside(plan.network, plan.options)
+    beside = weigh_beside(plan.network, plan.options)
     disproved = plan.figures["lower_bound"] + beside >= time**TIME * (auto.rough_bound + beside)
     return Lower(auto, time) if disproved else None
 
@@ -94,13 +94,13 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
         _longer(plan.conversion, predicted),
     )
     # bounds are compared with what is proved: the peak of an order may be far above both
-    beside = weighed_beside(plan.network, plan.options)
+    beside = weigh_beside(plan.network, plan.options)
     best, bound, taken = GAIN * (plan.figures["lower_bound"] + beside), peak, None
     parts = iter(PEAKS)
     part = next(parts)
     for _ in range(STEPS):
         spec = phased.conversion.rows
-        low = halved(spec, plan.network, _at_peak(phased, order, part) - steady)
+        low = halve_heights(spec, plan.network, _at_peak(phased, order, part) - steady)
         tried = predicted.at(str(low))
         time = max(1.0, 1 + (_longer(tried.conversion, predicted) - before) / usual)
         if low == spec or time > SLOWER or len(tried.on_demand) > FIRINGS:
@@ -121,8 +121,8 @@ def _at_peak(phased: Phased, order: Order, part: float) -> set[str]:
     """Names of the layers and inputs that work, or write or read rows that are alive, in firings of an order with at
     least this part of the peak.
     """
-    lifetimes = lifetimes_of(order, phased.buffers)
-    live = live_of(lifetimes, phased.scratch, order)
+    lifetimes = trace_lifetimes(order, phased.buffers)
+    live = trace_live_bytes(lifetimes, phased.scratch, order)
     near = np.flatnonzero(live >= part * live.max())
     actors = {order[at][0] for at in near}
     for buffer, rows in zip(phased.buffers, lifetimes.each, strict=True):
@@ -145,7 +145,7 @@ def _steady(predicted: Predicted) -> frozenset[str]:
     """
     found = []
     for layer in predicted.prepared.network.layers:
-        rule, strides = rule_of(predicted.profile, layer), layer.attributes.get("strides", (1,))
+        rule, strides = find_rule(predicted.profile, layer), layer.attributes.get("strides", (1,))
         tiled = kernel_class(layer) not in ("", "1x1", DEPTHWISE) and set(strides) == {1}
         unpriced = rule is not None and rule.weights is None
         if layer.parameter_bytes > (SMALL if tiled else HEAVY) and (tiled or unpriced):

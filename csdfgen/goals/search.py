@@ -3,7 +3,7 @@
 A search adds plans to a list until it is done, its time is up, or the user presses Ctrl-C. One of the plans in the list
 is then taken, so that an interrupted search gives the best plan so far.
 
-Budgets and the front choose from one list (`shared`): it has the default plan, the plans of the goal of least memory, and
+Budgets and the front choose from one list (`search_shared`): it has the default plan, the plans of the goal of least memory, and
 plans at heights that every budget compares, all with the scratch of the default. The time that is predicted does not
 count scratch: a plan that took more of it, or less, would beat others, or be beaten, at the same heights.
 """
@@ -23,22 +23,22 @@ from typing import TypeVar
 import numpy as np
 
 from csdfgen.devices.model import estimate
-from csdfgen.goals.heights import Heights, Predicted, Rung, weighed
+from csdfgen.goals.heights import Heights, Predicted, Rung, weigh_plan
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.conversion import Conversion
-from csdfgen.phases.heights import lowest
-from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
+from csdfgen.phases.heights import lowest_heights
+from csdfgen.planning.lifetimes import firing_times, trace_lifetimes, trace_live_bytes
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Point
-from csdfgen.planning.planner import outputs_beside
+from csdfgen.planning.planner import output_bytes_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import end_if_stopped, stopped
+from csdfgen.stopping import is_stopped, raise_if_stopped
 
 Planner = Callable[[Prepared, Phased], Plan]
-"""Makes the plan of a prepared network as it is cut into phases: `planning.planner.planned`."""
+"""Makes the plan of a prepared network as it is cut into phases: `planning.planner.plan_phased`."""
 
 Progress = Callable[..., None]
 """Called as progress("what", done, total)."""
@@ -101,7 +101,7 @@ class OutOfTimeError(Exception):
 
 class Search:
     """The plans of a prepared network that were made so far, at different heights. planner: makes them; default: makes
-    that of the goal `balanced`.
+    that of the goal `find_balanced`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Search:
     @cached_property
     def lowest(self) -> str:
         """One row a phase, or the fewest that are tried."""
-        return str(lowest(self.prepared.network))
+        return str(lowest_heights(self.prepared.network))
 
     @cached_property
     def ladder(self) -> tuple[Rung, ...]:
@@ -151,10 +151,10 @@ class Search:
         """Estimates of the plan at these heights, in a small part of the time that making it takes."""
         known = self._estimated.get(rows)
         if known is None:
-            end_if_stopped()
+            raise_if_stopped()
             phased = self.prepared.at(rows)
-            taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
-            taken += read_beside(self.prepared.network, self.options)
+            taken = phased.rough_bound + output_bytes_beside(self.prepared.network, self.options)
+            taken += read_only_bytes(self.prepared.network, self.options)
             # sums of the same terms in another order differ in their last digits
             seconds = float(f"{self.predicted.frame(phased.conversion):.10g}")
             known = Estimated(rows, taken, seconds)
@@ -172,10 +172,10 @@ class Search:
     def freed(self, rung: Rung) -> Estimated:
         """Estimates of a rung with taller slabs wherever memory is free while a layer works, in the order on demand."""
         phased = self.prepared.at(self.heights.rows(rung))
-        live = live_of(
-            lifetimes_of(phased.on_demand, phased.buffers), phased.scratch, phased.on_demand
+        live = trace_live_bytes(
+            trace_lifetimes(phased.on_demand, phased.buffers), phased.scratch, phased.on_demand
         )
-        free = free_bytes(phased.conversion, phased.on_demand, live)
+        free = find_free_bytes(phased.conversion, phased.on_demand, live)
         low, tall = self.on_rung(rung), self.on_rung(self.heights.taller(rung, free))
         return tall if tall.seconds < low.seconds * _EQUAL else low
 
@@ -207,7 +207,7 @@ class Search:
         """Heights that fit a limit: those that every search compares, and the best of each group near the limit. Groups
         are kept apart because plans of one may be farther above their bounds than plans of another.
         """
-        best = (not_dominated(filter(fits, group)) for group in near)
+        best = (pareto_optimal(filter(fits, group)) for group in near)
         return {*filter(fits, self.candidates), *chain.from_iterable(best)}
 
     @cached_property
@@ -228,12 +228,12 @@ class Search:
             sampled.add((low + high) // 2)
         usual = ("auto", self.lowest, "whole", *self.raised[::2])
         found = [*map(self.estimated, usual), *map(self.at_rung, sorted(sampled))]
-        best = not_dominated(found)
+        best = pareto_optimal(found)
         for low, high in pairwise((*sorted(sampled), len(self.ladder))):
             if self.at_rung(low) in best:
                 last = self.last_within(self.at_rung(low).bytes, low, high)
                 found += [self.at_rung(last), self.freed(self.ladder[last])]
-        return not_dominated(found)
+        return pareto_optimal(found)
 
     def last_within(self, most: int, low: int = 0, high: int | None = None) -> int:
         """Index of the last rung in [low, high) whose bound is at most so many bytes."""
@@ -244,7 +244,7 @@ class Search:
         known = self.made.get(rows)
         if known is not None:
             return known
-        if self.found and stopped():
+        if self.found and is_stopped():
             raise KeyboardInterrupt
         over = self._end is not None and time.monotonic() >= self._end
         if self.found and (over or len(self.made) >= self._limit):
@@ -283,7 +283,7 @@ class Search:
             return
         if taken is self._settled or taken not in self.made.values():
             return
-        if not 0 < bound_of(taken.plan) < taken.bytes:
+        if not 0 < lower_bound(taken.plan) < taken.bytes:
             return
         effort = self.options.search_effort
         if self._end is not None:
@@ -316,7 +316,7 @@ class Search:
                 with suppress(OutOfTimeError):
                     if stage(self) is False:
                         return
-            self.interrupted = self.interrupted or stopped()
+            self.interrupted = self.interrupted or is_stopped()
         except KeyboardInterrupt:
             if not self.found:
                 raise
@@ -330,7 +330,7 @@ Stage = Callable[[Search], object]
 # Which plans are made ----------------------------------------------------------------------------
 
 
-def least(search: Search) -> None:
+def search_least(search: Search) -> None:
     """For the least memory: one row a phase, then taller slabs wherever they take no more memory."""
     best = search.rows(search.lowest)
     if search.at(0).bytes < best.bytes:
@@ -342,7 +342,7 @@ def least(search: Search) -> None:
         middle = low + max(1, (high - low) // 4)
         found = search.at(middle)
         low, high = (middle, high) if found.bytes <= best.bytes else (low, middle)
-    _free_rows(search, min(search.found, key=by_bytes))
+    _free_rows(search, min(search.found, key=size_key))
 
 
 def _free_rows(search: Search, found: Point) -> None:
@@ -352,7 +352,7 @@ def _free_rows(search: Search, found: Point) -> None:
     rung = _rung_of(search, found)
     if rung is None:
         return
-    free = free_bytes(found.plan.conversion, found.plan.order, found.plan.live)
+    free = find_free_bytes(found.plan.conversion, found.plan.order, found.plan.live)
     taller = search.heights.taller(rung, free)
     layers = [at for at, pick in enumerate(taller.picks) if pick != rung.picks[at]]
     layers.sort(key=lambda at: -free.get(search.heights.names[at], 0))
@@ -376,9 +376,9 @@ def _rung_of(search: Search, found: Point) -> Rung | None:
     return next((rung for rung in search.ladder if search.heights.rows(rung) == rows), None)
 
 
-def free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[str, int]:
+def find_free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[str, int]:
     """Actor -> bytes below the peak that are free during all of its firings. live: bytes alive during each firing."""
-    peak, times = int(live.max(initial=0)), times_of(order)
+    peak, times = int(live.max(initial=0)), firing_times(order)
     return {
         work.asked_by: peak - int(live[times[work.name][0] : times[work.name][-1] + 1].max())
         for work in conversion.actors
@@ -386,7 +386,7 @@ def free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[s
     }
 
 
-def quickest(search: Search) -> None:
+def search_quickest(search: Search) -> None:
     """For the least time: the tallest slabs that are faster, then rungs with less memory and the same time."""
     end = len(search.ladder) - 1
     limit = _NEAR * min(rung.seconds for rung in search.ladder)
@@ -397,7 +397,7 @@ def quickest(search: Search) -> None:
     search.at((near + end) // 2)
 
 
-def under_bytes(budget: int) -> Stage:
+def limit_bytes(budget: int) -> Stage:
     """For the fastest plan of at most so many bytes: of the heights whose bounds are within the budget the fastest first,
     until no other heights are predicted to be faster than a plan that fits.
     """
@@ -408,19 +408,19 @@ def under_bytes(budget: int) -> Stage:
         near = map(search.estimated, search.raised[max(0, raised - 1) : raised + 1])
         kernels = search.prepared.kernels
         kept = [one for one in search.found if one.bytes <= budget]
-        limit = min((expected(one.plan, one.seconds, kernels) for one in kept), default=inf)
+        limit = min((expected_seconds(one.plan, one.seconds, kernels) for one in kept), default=inf)
         fitting = search.compared(lambda one: one.bytes <= budget, near, *search.around(tallest))
         for one in sorted(fitting, key=_by_seconds):
             if one.seconds >= limit:
                 return
             found = search.rows(one.rows)
             if found.bytes <= budget:
-                limit = min(limit, expected(found.plan, found.seconds, kernels))
+                limit = min(limit, expected_seconds(found.plan, found.seconds, kernels))
 
     return explore
 
 
-def under_seconds(limit: float) -> Stage:
+def limit_seconds(limit: float) -> Stage:
     """For the smallest plan that takes at most so many seconds: of the heights in time those with the lowest bounds first,
     until no other bound is below the bytes of a plan.
     """
@@ -428,7 +428,7 @@ def under_seconds(limit: float) -> Stage:
     def explore(search: Search) -> None:
         in_time = [at for at, rung in enumerate(search.ladder) if rung.seconds * _EQUAL <= limit]
         if not in_time:
-            quickest(search)
+            search_quickest(search)
             return
         faster = map(search.at_rung, _spread(in_time)[:_SPREAD])
         quick = search.compared(
@@ -436,7 +436,7 @@ def under_seconds(limit: float) -> Stage:
         )
         kept = [one.bytes for one in search.found if one.seconds <= limit]
         best = min(kept, default=inf)
-        for one in sorted(quick, key=by_bytes):
+        for one in sorted(quick, key=size_key):
             if one.bytes >= best:
                 return
             best = min(best, search.rows(one.rows).bytes)
@@ -453,7 +453,7 @@ def _last(items: Sequence[_Item], holds: Callable[[_Item], bool]) -> int:
     return low
 
 
-def compares(prepared: Prepared) -> bool:
+def has_comparison(prepared: Prepared) -> bool:
     """Whether the default compares heights: on a backend that gains by taller slabs, where every layer computes each of its
     rows once, in the best order that is found.
     """
@@ -463,7 +463,7 @@ def compares(prepared: Prepared) -> bool:
     return prepared.kernels.tall_slabs and once
 
 
-def default(search: Search) -> None:
+def search_default(search: Search) -> None:
     """The default plan, and plans that beat it. Where it takes more memory than whole layers, a few rungs, and the least
     scratch.
     """
@@ -471,13 +471,13 @@ def default(search: Search) -> None:
     first = search._settled = search.add(search.default())
     if first.plan.interrupted:
         raise KeyboardInterrupt
-    if first.bytes > whole_layers(first.plan):
+    if first.bytes > whole_layer_bytes(first.plan):
         for rows in ("auto", search.lowest, "whole"):
             search.rows(rows)
         search.found += map(search.tight().rows, ("whole", "auto"))
         for index in _spread(range(len(search.ladder)))[:_FEW]:
             search.at(index)
-    elif compares(search.prepared):
+    elif has_comparison(search.prepared):
         if len(first.plan.order) <= _BRIEF:
             _replace(search, first, search.just_faster, search.near)
             return
@@ -487,7 +487,7 @@ def default(search: Search) -> None:
                 search.rows(one.rows)
 
 
-def front(search: Search) -> None:
+def search_front(search: Search) -> None:
     """For the Pareto front: at the heights that every search compares, the two ends first."""
     search.at(0)
     plans = search.trials - 2  # the estimates of the candidates take as long as a plan
@@ -495,13 +495,13 @@ def front(search: Search) -> None:
         search.rows(one.rows)
 
 
-def hopeless(budget: int) -> Stage:
+def stop_hopeless(budget: int) -> Stage:
     """Ends a search for plans of at most so many bytes, with the plan of one row a phase, if no bound is within them."""
 
     def explore(search: Search) -> bool:
         tight = search.tight()
         ends = search.lowest, search.heights.rows(search.ladder[0]), "auto", "whole"
-        least = read_beside(search.prepared.network, search.options)  # an estimate, no bound
+        least = read_only_bytes(search.prepared.network, search.options)  # an estimate, no bound
         within = any(tight.estimated(rows).bytes - least <= budget for rows in ends)
         if not within:
             search.found.append(tight.rows(search.lowest))
@@ -510,22 +510,22 @@ def hopeless(budget: int) -> Stage:
     return explore
 
 
-def shared(search: Search) -> None:
+def search_shared(search: Search) -> None:
     """Add the plans that all budgets and fronts have: those of the default and of the goal of least memory, as these goals
     make them, and that of one row a phase.
     """
     if search.options.seconds is None:
-        default(search)
+        search_default(search)
     tight = search.tight()
-    tight.run(least)
-    tight.polish(smallest(tight.found))
+    tight.run(search_least)
+    tight.polish(find_smallest(tight.found))
     search.found += tight.found
     if tight.interrupted:
         raise KeyboardInterrupt
     search.rows(search.lowest)
 
 
-def unbeaten(take: Callable[[Search], Iterable[Point]]) -> Stage:
+def search_unbeaten(take: Callable[[Search], Iterable[Point]]) -> Stage:
     """Adds plans that beat those that are taken, where estimates of heights near them find one."""
 
     def explore(search: Search) -> None:
@@ -583,17 +583,17 @@ def _spread(items: Iterable[_Item]) -> list[_Item]:
     return [found[at] for at in order]
 
 
-def read_beside(network: Network, options: PlanOptions) -> int:
+def read_only_bytes(network: Network, options: PlanOptions) -> int:
     """Bytes of what is only read, as the options count it, before anything is packed: the parameters."""
     return network.parameter_bytes if options.count == "total" else 0
 
 
-def whole_layers(plan: Plan) -> int:
+def whole_layer_bytes(plan: Plan) -> int:
     """Bytes of whole layers, as the options of a plan count them."""
-    return plan.figures["whole_layer_live"] + read_beside(plan.network, plan.options)
+    return plan.figures["whole_layer_live"] + read_only_bytes(plan.network, plan.options)
 
 
-def bound_of(plan: Plan) -> int:
+def lower_bound(plan: Plan) -> int:
     """A proven lower bound of the bytes at a plan's heights, with outputs outside the arena; 0 if none is known."""
     bound = plan.figures.get("lower_bound", 0)
     return bound and bound + plan.figures.get("outputs", 0)
@@ -602,36 +602,38 @@ def bound_of(plan: Plan) -> int:
 # Which plan is taken -----------------------------------------------------------------------------
 
 
-def smallest(found: Sequence[Point]) -> Point | None:
+def find_smallest(found: Sequence[Point]) -> Point | None:
     """The plan of the least bytes; of several the fastest."""
-    return min(found, key=by_bytes, default=None)
+    return min(found, key=size_key, default=None)
 
 
-def fastest(found: Sequence[Point], kernels: Backend) -> Point | None:
+def find_fastest(found: Sequence[Point], kernels: Backend) -> Point | None:
     """The smallest of the plans whose time is the least within the accuracy of models."""
     if not found:
         return None
-    limit = _NEAR * min(expected(one.plan, one.seconds, kernels) for one in found)
-    return smallest([one for one in found if expected(one.plan, one.seconds, kernels) <= limit])
+    limit = _NEAR * min(expected_seconds(one.plan, one.seconds, kernels) for one in found)
+    return find_smallest(
+        [one for one in found if expected_seconds(one.plan, one.seconds, kernels) <= limit]
+    )
 
 
-def expected(plan: Plan, seconds: float, kernels: Backend) -> float:
+def expected_seconds(plan: Plan, seconds: float, kernels: Backend) -> float:
     """The seconds that plans are chosen by: predicted, and corrected for rows that are not contiguous."""
     return seconds * (_APART if plan.fine and kernels.rereads_weights else 1.0)
 
 
-def balanced(found: Sequence[Point]) -> Point | None:
+def find_balanced(found: Sequence[Point]) -> Point | None:
     """The fastest plan that is no worse than the first, if that takes no more memory than whole layers; otherwise of the
     plans that take no more the one with the least memory times time; if there is none, the smallest plan.
     """
     most, limit = found[0].bytes, found[0].seconds / _EQUAL
-    within = [one for one in found if one.bytes <= whole_layers(one.plan)]
+    within = [one for one in found if one.bytes <= whole_layer_bytes(one.plan)]
     if found[0] in within:
         kept = [one for one in within if one.bytes <= most and one.seconds <= limit]
         return min(kept, key=lambda one: (one.seconds, one.bytes))
-    return min(within, key=lambda one: weighed(one.plan) * one.seconds, default=None) or smallest(
-        found
-    )
+    return min(
+        within, key=lambda one: weigh_plan(one.plan) * one.seconds, default=None
+    ) or find_smallest(found)
 
 
 def _apart(one: Estimated, other: Estimated) -> float:
@@ -643,15 +645,15 @@ def _by_seconds(one: Estimated) -> tuple[float, int]:
     return one.seconds, one.bytes
 
 
-def by_bytes(one: Point | Estimated) -> tuple[int, float]:
+def size_key(one: Point | Estimated) -> tuple[int, float]:
     """A key for sorting: from the smallest to the largest, of equal size the fastest first."""
     return one.bytes, one.seconds
 
 
-def not_dominated(found: Iterable[_Compared]) -> tuple[_Compared, ...]:
+def pareto_optimal(found: Iterable[_Compared]) -> tuple[_Compared, ...]:
     """The Pareto front of bytes and seconds, from the smallest to the fastest."""
     front: list[_Compared] = []
-    for one in sorted(found, key=by_bytes):
+    for one in sorted(found, key=size_key):
         if not front or one.seconds < front[-1].seconds * _EQUAL:
             front.append(one)
     return tuple(front)

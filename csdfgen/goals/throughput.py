@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from csdfgen.devices.model import check_costs, phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
@@ -29,8 +29,8 @@ from csdfgen.planning.pipelined import WHOLE, Pipelined
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import assemble
 from csdfgen.planning.prepared import Prepared
-from csdfgen.planning.waits import Waits, cores_of, lists_of
-from csdfgen.stopping import stopped
+from csdfgen.planning.waits import Waits, count_cores, split_by_processor
+from csdfgen.stopping import is_stopped
 from schedules.throughput import throughput
 
 _NANOSECONDS = 10**9
@@ -95,7 +95,7 @@ _Times = Sequence[Mapping[str, Sequence[float]]]
 """Of each processor: actor -> seconds of each of its phases."""
 
 
-def on_processors(
+def plan_processors(
     prepared: Prepared,
     one_image: Callable[[Prepared], Plan],
     profiles: Sequence[DeviceProfile],
@@ -123,7 +123,7 @@ def on_processors(
     made = Pipelined.of(asked, one, options.frames)
     draft = made.plan(mapping, made.rings(mapping, ahead, copies))
     own = replace(options, rows=one.options.rows, ways=one.options.ways)
-    interrupted = one.interrupted or stopped()
+    interrupted = one.interrupted or is_stopped()
     draft = replace(draft, options=own, notes=one.notes, interrupted=interrupted)
     plan = assemble(draft, one.figures["lower_bound"])
     if options.memory and plan.total_bytes > options.memory:
@@ -193,7 +193,7 @@ class _Search:
         cuts = self._balanced()
         best = self._period(cuts)
         for at in range(len(cuts)):
-            for shift in () if stopped() else _SHIFTS:
+            for shift in () if is_stopped() else _SHIFTS:
                 moved = (*cuts[:at], cuts[at] + shift, *cuts[at + 1 :])
                 edges = (0, *moved, len(self.layers))
                 if any(a >= b for a, b in pairwise(edges)):
@@ -206,7 +206,7 @@ class _Search:
     def slots(self, mapping: Mapping[str, int]) -> tuple[int, int]:
         """The fewest slots whose period is within a percent of the least."""
         found = []
-        for ahead, copies in _SLOTS[-1:] if stopped() else _SLOTS:
+        for ahead, copies in _SLOTS[-1:] if is_stopped() else _SLOTS:
             rings = self.pipelined.rings(mapping, ahead, copies)
             size = max((max(one.table) + one.row_bytes for one in rings.values()), default=0)
             waits = self.pipelined.waits(mapping, rings)
@@ -286,7 +286,7 @@ def _processors(
     """The dataflow graph of a filled pipeline: an actor for each processor, with a phase for each firing of an image; a
     token of a channel for each firing that has ended.
     """
-    lists = lists_of(order, mapping)
+    lists = split_by_processor(order, mapping)
     each = [len(one) // frames for one in lists]
     actors, channels = [], []
     for core, all_of in enumerate(lists):
@@ -317,7 +317,7 @@ def _processors(
                     0,
                 )
             )
-    return with_serial_loops(CsdfGraph("processors", tuple(actors), tuple(channels)))
+    return add_serial_loops(CsdfGraph("processors", tuple(actors), tuple(channels)))
 
 
 def _of(times: _Times, core: int, firing: tuple[str, int]) -> float:
@@ -332,11 +332,11 @@ def _period(graph: CsdfGraph) -> float:
     return 1 / rate if rate and np.isfinite(rate) else 0.0
 
 
-def of_mapping(plan: Plan, profiles: Sequence[DeviceProfile]) -> Mapped:
+def predict_mapping(plan: Plan, profiles: Sequence[DeviceProfile]) -> Mapped:
     """What is predicted of a plan with a mapping. Raises InputError as `_each`, and for operators without a cost."""
     order, mapping, frames = plan.order, plan.mapping, plan.conversion.frames
-    times = _times(plan, _each(profiles, cores_of(mapping)))
-    lists, waits = lists_of(order, mapping), plan.waits
+    times = _times(plan, _each(profiles, count_cores(mapping)))
+    lists, waits = split_by_processor(order, mapping), plan.waits
     ends: list[list[float]] = [[] for _ in lists]
     sequential = 0.0
     for at, firing in enumerate(order):

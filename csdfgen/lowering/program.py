@@ -23,17 +23,17 @@ from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from csdfgen.cache import folder_of, limit, prune
+from csdfgen.cache import get_folder, limit, prune
 from csdfgen.errors import InputError, PlanError, ToolError
-from csdfgen.files import file_of
+from csdfgen.files import find_mapped_file
 from csdfgen.lowering.weight_file import weight_file
 from csdfgen.model.deferred import sources
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
-from csdfgen.phases.graphs import digest_of
+from csdfgen.phases.graphs import digest_conversion
 from csdfgen.planning.buffers import ARENA
-from csdfgen.planning.checker import checked
+from csdfgen.planning.checker import ensure_checked
 from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.program.instructions import KEEPER, Constants, Instruction, Ref, Unpacked
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
@@ -117,7 +117,7 @@ def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> P
     Raises what the checker raises for a plan that is not sound; PlanError for a layer that the backend cannot compute,
     named with the reason, and for a step that it cannot compute in its workspace.
     """
-    checked(plan)
+    ensure_checked(plan)
     if constants is not None:
         return _lowered(plan, kernels, constants)
     known = _KNOWN.setdefault(plan, WeakKeyDictionary())
@@ -161,9 +161,15 @@ def _mapped(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     """The same with its weights in a file. What layers have packed in memory is forgotten. Raises InputError."""
     build = "|".join((kernels.name, kernels.code, *kernels.origin))
     network = plan.network
-    parts = (build, network.source, network.name, digest_of(plan.conversion), repr(plan.options))
+    parts = (
+        build,
+        network.source,
+        network.name,
+        digest_conversion(plan.conversion),
+        repr(plan.options),
+    )
     name = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
-    with weight_file(folder_of("weights") / f"{name}.weights", build) as file:
+    with weight_file(get_folder("weights") / f"{name}.weights", build) as file:
         program = _lowered(plan, kernels, constants)
         constants.move(file.moved)
     prune()
@@ -180,7 +186,7 @@ _LEAST = 1 << 20
 def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     for layer in plan.network.layers:
         for array in (each for one in layer.constants.values() for each in sources(one)):
-            if (file := file_of(array)) is not None:
+            if (file := find_mapped_file(array)) is not None:
                 file.check()
     for layer in plan.network.layers:
         for part in (layer, *layer.epilogue):
@@ -367,7 +373,7 @@ def _reach(shape: Shape, strides: tuple[int, ...], itemsize: int) -> int:
     return sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + itemsize
 
 
-def blocks_of(step: Step) -> Blocks:
+def make_blocks(step: Step) -> Blocks:
     """The blocks of the rows and the workspace of a step."""
     # pool, first byte, and offsets of rows
     parts: list[tuple[str, int, tuple[int, ...]]] = []
@@ -411,7 +417,7 @@ class _Templates:
 
     def lower(self, step: Step) -> Sequence[Instruction]:
         """The instructions of a step. Raises PlanError."""
-        blocks = blocks_of(step)
+        blocks = make_blocks(step)
         made = self._known.get(blocks)
         if made is None:
             first = self._first.get(blocks.alike)

@@ -31,9 +31,9 @@ import numpy as np
 
 from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
-from csdfgen.files import MappedFile, file_digest, file_of, mapped
-from csdfgen.model.deferred import Deferred, computed
-from csdfgen.program.instructions import CUT, KEEPER, address_of, bytes_of
+from csdfgen.files import MappedFile, file_digest, find_mapped_file, map_file
+from csdfgen.model.deferred import Deferred, compute_array
+from csdfgen.program.instructions import CUT, KEEPER, get_address, view_bytes
 
 LEAST = mmap.PAGESIZE
 """Bytes of an array below which it stays in memory."""
@@ -75,7 +75,7 @@ class WeightFile:
         """Read the index of the file that is there. Raises anything if it is damaged."""
         if not use(self.path):
             return
-        file = mapped(self.path)
+        file = map_file(self.path)
         finalize(file, release, self.path)
         word, start, size, digest = _END.unpack(file[-_END.size :])
         text = file[start : start + size]
@@ -101,9 +101,9 @@ class WeightFile:
             token = KEEPER.set(None)
             try:
                 pieces = _pieces(given, axis)
-                found = pack(*map(computed, pieces[0]))
+                found = pack(*map(compute_array, pieces[0]))
                 if found.nbytes >= LEAST:
-                    rest = (pack(*map(computed, one)) for one in pieces[1:])
+                    rest = (pack(*map(compute_array, one)) for one in pieces[1:])
                     found = self._write(key, found, rest, len(pieces))
             finally:
                 KEEPER.reset(token)
@@ -112,12 +112,12 @@ class WeightFile:
 
     def moved(self, values: np.ndarray) -> np.ndarray:
         """The bytes of an array: where they are in a file, in this one, or in memory if they are few."""
-        source = file_of(values)
+        source = find_mapped_file(values)
         if source is not None:
             self._sources[id(source)] = source
         if values.nbytes < _FEW or source is not None:
             return values
-        key = hashlib.sha256(bytes_of(values)).hexdigest()[:32]
+        key = hashlib.sha256(view_bytes(values)).hexdigest()[:32]
         found = self._found(key)
         return self._write(key, values) if found is None else found
 
@@ -139,11 +139,11 @@ class WeightFile:
         if not isinstance(array, np.ndarray):
             return repr(array)
         form = f"{array.dtype.str}{array.dtype.name}{array.shape}"
-        file = file_of(array)
+        file = find_mapped_file(array)
         if file is None:
-            return f"{form}{hashlib.sha256(bytes_of(array)).hexdigest()}"
+            return f"{form}{hashlib.sha256(view_bytes(array)).hexdigest()}"
         self._sources[id(file)] = file
-        at = address_of(array) - address_of(np.frombuffer(file, np.uint8))
+        at = get_address(array) - get_address(np.frombuffer(file, np.uint8))
         return f"{form}{array.strides}{at}:{file.identity}"
 
     def _write(
@@ -160,7 +160,7 @@ class WeightFile:
             at, rows = self._room(pieces * values.nbytes), 0
             self._end = at
             for one in chain([values], rest):
-                data = bytes_of(one)
+                data = view_bytes(one)
                 while data:
                     written = os.pwrite(self._fd, data, self._end)
                     data, self._end = data[written:], self._end + written
@@ -284,7 +284,7 @@ def resident_bytes(arrays: Iterable[np.ndarray]) -> int | None:
     try:
         with Path("/proc/self/pagemap").open("rb", buffering=0) as pages:
             for array in arrays:
-                start, end = address_of(array), address_of(array) + array.nbytes
+                start, end = get_address(array), get_address(array) + array.nbytes
                 first, behind = start // page, -(-end // page)
                 pages.seek(8 * first)
                 there = np.frombuffer(pages.read(8 * (behind - first)), np.uint64) & _PRESENT != 0

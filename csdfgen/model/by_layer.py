@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from csdfgen.errors import InputError, option
-from csdfgen.files import quoted
+from csdfgen.files import quote
 from csdfgen.model.frozen import Pickled
 
 ALL_LAYERS = "*"
@@ -85,7 +85,7 @@ class Wording:
             text = value.strip() if isinstance(value, str) else str(index(value))
         except TypeError:
             raise InputError(
-                f"{option(self.option, whole)}: {quoted(value)} is not {self._wanted}; or give a mapping from "
+                f"{option(self.option, whole)}: {quote(value)} is not {self._wanted}; or give a mapping from "
                 "layers to these"
             ) from None
         return self._number(text, whole)

@@ -37,10 +37,10 @@ class Deferred(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.make(*map(computed, self.given)), dtype)
+        return np.asarray(self.make(*map(compute_array, self.given)), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **named: Any) -> Any:
-        return getattr(ufunc, method)(*map(computed, given), **named)
+        return getattr(ufunc, method)(*map(compute_array, given), **named)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what copies, pickles and numpy ask of any object
@@ -61,7 +61,7 @@ class Deferred(NDArrayOperatorsMixin):
 
     def __getitem__(self, at: Any) -> np.ndarray | Deferred:
         if any(isinstance(one, np.ndarray) for one in (at if isinstance(at, tuple) else (at,))):
-            return computed(self)[at]  # whose elements are no name for it
+            return compute_array(self)[at]  # whose elements are no name for it
         return self._viewed("__getitem__", at)
 
 
@@ -82,7 +82,7 @@ def defer(
     return cast("np.ndarray", found)
 
 
-def computed(value: Any) -> Any:
+def compute_array(value: Any) -> Any:
     """A deferred array with its elements; anything else as it is."""
     return np.asarray(value) if isinstance(value, Deferred) else value
 

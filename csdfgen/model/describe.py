@@ -33,16 +33,16 @@ FIGURES = MappingProxyType(
 """Memory figures of a plan in bytes, and what they mean (docs/plan.md)."""
 
 
-def against_whole_layers(
+def compare_whole_layers(
     figures: Mapping[str, int], total: int
 ) -> tuple[tuple[str, str], tuple[str, str]]:
     """Whether a program takes less memory than whole layers, in all and without what is only read: a word and a sentence each.
     figures: bytes, as those of a plan; outputs are those of all its images. total: bytes in all.
 
     >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20, "parameters": 2**20}
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**21}, 2**21)[0]
+    >>> compare_whole_layers({**sizes, "whole_layer_live": 2**21}, 2**21)[0]
     ('gained', 'in all 2.000 MiB; whole_layer_live and parameters are 1.50 times that')
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**19}, 2**21)[1]
+    >>> compare_whole_layers({**sizes, "whole_layer_live": 2**19}, 2**21)[1]
     ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
     """
     used, whole = figures["arena"] + figures["outputs"], figures["whole_layer_live"]
@@ -63,7 +63,7 @@ def _compared(used: int, whole: int) -> str:
     return "gained" if used < whole else "larger" if used > whole else "the same"
 
 
-def chart_of(value: object) -> str:
+def draw_value(value: object) -> str:
     """The chart of a value for `_repr_html_`, "" if its type has none. The module is loaded with the first chart."""
     known = CHARTS.get(type(value).__name__)
     return "" if known is None else str(getattr(import_module(known[0]), known[1])(value))
@@ -87,10 +87,10 @@ def sizes(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def plain(text: str, limit: int = _LONGEST_NAME) -> str:
+def shorten_name(text: str, limit: int = _LONGEST_NAME) -> str:
     r"""A name on one line, cut at the end if it is long.
 
-    >>> plain("conv\n1"), plain("x" * 99, 6)
+    >>> shorten_name("conv\n1"), shorten_name("x" * 99, 6)
     ('conv\ufffd1', 'xxxxx…')
     """
     # cut first, because a name may have megabytes
@@ -98,25 +98,25 @@ def plain(text: str, limit: int = _LONGEST_NAME) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
 
 
-def by_count(entries: Sequence[str]) -> str:
+def format_entries(entries: Sequence[str]) -> str:
     """The first entries, and the number of the others.
 
-    >>> by_count(["a", "b"]), by_count(list("abcde"))
+    >>> format_entries(["a", "b"]), format_entries(list("abcde"))
     ('a, b', 'a, b, c and 2 more')
     """
-    shown = ", ".join(plain(entry) for entry in entries[:_SHOWN_ENTRIES])
+    shown = ", ".join(shorten_name(entry) for entry in entries[:_SHOWN_ENTRIES])
     more = len(entries) - _SHOWN_ENTRIES
     return (f"{shown} and {more} more" if more > 0 else shown) or "none"
 
 
-def one_line(kind: str, name: str, **facts: object) -> str:
+def format_repr(kind: str, name: str, **facts: object) -> str:
     """A value for `__repr__`: its type, its name, and facts by word; facts that are None are omitted.
 
-    >>> one_line("Network", "lenet5", inputs="x 1x1x28x28", layers=1200, batch=None)
+    >>> format_repr("Network", "lenet5", inputs="x 1x1x28x28", layers=1200, batch=None)
     "<Network 'lenet5': inputs x 1x1x28x28, layers 1,200>"
     """
     listed = ", ".join(f"{word} {_shown(fact)}" for word, fact in _known(facts.items()))
-    return f"<{kind} '{plain(name)}'{': ' if listed else ''}{listed}>"
+    return f"<{kind} '{shorten_name(name)}'{': ' if listed else ''}{listed}>"
 
 
 _WRAPPED = "overflow-wrap:anywhere;white-space:normal;text-align:left"
@@ -130,10 +130,10 @@ def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td style="...">1,200</td></tr></table>'
     """
     body = "".join(
-        f'<tr><th>{escape(plain(word))}</th><td style="{_WRAPPED}">{escape(_shown(fact))}</td></tr>'
+        f'<tr><th>{escape(shorten_name(word))}</th><td style="{_WRAPPED}">{escape(_shown(fact))}</td></tr>'
         for word, fact in _known(rows)
     )
-    return f"<table><caption>{escape(plain(title))}</caption>{body}</table>"
+    return f"<table><caption>{escape(shorten_name(title))}</caption>{body}</table>"
 
 
 def _known(facts: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
@@ -142,4 +142,4 @@ def _known(facts: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
 
 def _shown(fact: object) -> str:
     number = isinstance(fact, int) and not isinstance(fact, bool)
-    return f"{fact:,}" if number else plain(str(fact), 4 * _LONGEST_NAME)
+    return f"{fact:,}" if number else shorten_name(str(fact), 4 * _LONGEST_NAME)

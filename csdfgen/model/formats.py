@@ -1,7 +1,7 @@
 """How are the values of a tensor stored, and in which type are they summed?
 
 A tensor has a `Format`: its element type and, if it is quantized, the scale and zero point of its integers. Products and sums
-are formed in the accumulator's type (`accumulator_of`) and rounded once to that of the result. Layers on integers derive both
+are formed in the accumulator's type (`accumulator_type`) and rounded once to that of the result. Layers on integers derive both
 from their weights (`csdfgen.ops.integers`).
 """
 
@@ -80,10 +80,10 @@ slow. All other types are their own accumulators; integers wrap around, so that 
 """
 
 
-def accumulator_of(dtype: str | np.dtype) -> str:
+def accumulator_type(dtype: str | np.dtype) -> str:
     """The type in which products and sums of values of a type are formed.
 
-    >>> accumulator_of("float16"), accumulator_of("float64"), accumulator_of(np.dtype("int32"))
+    >>> accumulator_type("float16"), accumulator_type("float64"), accumulator_type(np.dtype("int32"))
     ('float32', 'float64', 'int32')
     """
     return ARITHMETIC.get(str(dtype), str(dtype))

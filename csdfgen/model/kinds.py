@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from csdfgen.errors import InputError, option
-from csdfgen.files import quoted
+from csdfgen.files import quote
 from csdfgen.model.by_layer import BATCHES, ROWS
-from csdfgen.model.units import energy_of, size_of, time_of
+from csdfgen.model.units import parse_energy, parse_size, parse_time
 
 EFFORTS = ("low", "normal", "high")
 """Words for the duration of a search; a number of seconds is accepted too."""
@@ -113,28 +113,28 @@ def word(*words: str, hidden: tuple[str, ...] = ()) -> Kind:
     return Kind(str, read, words=words)
 
 
-def effort_of(value: object, name: str = "effort") -> str:
+def parse_effort(value: object, name: str = "effort") -> str:
     """The duration of a search in its stored form. Raises InputError.
 
-    >>> effort_of("low"), effort_of(30), effort_of("2.5s"), effort_of("500ms")
+    >>> parse_effort("low"), parse_effort(30), parse_effort("2.5s"), parse_effort("500ms")
     ('low', '30s', '2.5s', '0.5s')
     """
     if value in EFFORTS:
         return str(value)
     try:
-        seconds = time_of(value, name)
+        seconds = parse_time(value, name)
     except InputError:
         seconds = math.inf
     if seconds > MOST_SECONDS:
         wanted = f"one of {', '.join(EFFORTS)}, or seconds above 0 such as 30s,"
-        raise _refused(value if isinstance(value, (str, float)) else quoted(value), name, wanted)
+        raise _refused(value if isinstance(value, (str, float)) else quote(value), name, wanted)
     return f"{seconds:g}s"
 
 
-def factor_of(value: object, name: str = "recompute") -> float:
+def parse_factor(value: object, name: str = "recompute") -> float:
     """The factor by which multiply-accumulates may increase: a number from 1 on, or its text. Raises InputError.
 
-    >>> factor_of(1), factor_of("1.25")
+    >>> parse_factor(1), parse_factor("1.25")
     (1.0, 1.25)
     """
     try:
@@ -145,17 +145,17 @@ def factor_of(value: object, name: str = "recompute") -> float:
         factor = math.nan
     if not 1 <= factor <= _MOST_RECOMPUTED:
         wanted = f"a factor from 1 (nothing is computed twice) to {_MOST_RECOMPUTED:g}"
-        raise _refused(value if isinstance(value, (str, float)) else quoted(value), name, wanted)
+        raise _refused(value if isinstance(value, (str, float)) else quote(value), name, wanted)
     return factor
 
 
 _NUMBERS = {int: "int", float: "float", str: "float"}
 
 
-def probabilities_of(value: object, name: str = "probability") -> str:
+def parse_probabilities(value: object, name: str = "probability") -> str:
     """How often the conditions of Ifs are true, as text: NAME=P after commas, P from 0 to 1. Raises InputError.
 
-    >>> probabilities_of("exit=0.50, expert_3=1")
+    >>> parse_probabilities("exit=0.50, expert_3=1")
     'exit=0.5,expert_3=1'
     """
     found = {}
@@ -167,18 +167,18 @@ def probabilities_of(value: object, name: str = "probability") -> str:
             share = math.nan
         if not branch or not 0 <= share <= 1:
             wanted = "NAME=P after commas, the names of Ifs and numbers from 0 to 1,"
-            raise _refused(value if isinstance(value, str) else quoted(value), name, wanted)
+            raise _refused(value if isinstance(value, str) else quote(value), name, wanted)
     return ",".join(f"{branch}={share:g}" for branch, share in found.items())
 
 
 TEXT = Kind(str, _text)
 FLAG = Kind(bool, _flag)
 IMAGES = Kind(int, _images, "N")
-SIZE = Kind(int, size_of, "SIZE", column="_bytes")
-TIME = Kind(float, time_of, "TIME", column="_ms", factor=1e3, unit="s")
-ENERGY = Kind(float, energy_of, "ENERGY", column="_mj", factor=1e3, unit="J")
-PROBABILITIES = Kind(str, probabilities_of, "IF=P")
-EFFORT = Kind(str, effort_of, "low|normal|high|SECONDS")
-FACTOR = Kind(float, factor_of, "F")
+SIZE = Kind(int, parse_size, "SIZE", column="_bytes")
+TIME = Kind(float, parse_time, "TIME", column="_ms", factor=1e3, unit="s")
+ENERGY = Kind(float, parse_energy, "ENERGY", column="_mj", factor=1e3, unit="J")
+PROBABILITIES = Kind(str, parse_probabilities, "IF=P")
+EFFORT = Kind(str, parse_effort, "low|normal|high|SECONDS")
+FACTOR = Kind(float, parse_factor, "F")
 HEIGHTS = Kind(str, lambda value, name: ROWS.text(value), "ROWS")
 BATCHED = Kind(str, lambda value, name: BATCHES.text(value), "IMAGES")

@@ -17,7 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from csdfgen.model.describe import by_count, html_table, mebibytes, one_line, plain, sizes
+from csdfgen.model.describe import (
+    format_entries,
+    format_repr,
+    html_table,
+    mebibytes,
+    shorten_name,
+    sizes,
+)
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.frozen import Pickled
 
@@ -111,7 +118,7 @@ def _rotation(axis: int, axes: int) -> tuple[int, ...]:
 def _sized(tensor: Tensor, batch: int = 1) -> str:
     """Name and shape of a tensor, with all images of the batch."""
     shape = tensor.shape if batch == 1 else (batch, *tensor.shape[1:])
-    return f"{plain(tensor.name)} {sizes(shape)}"
+    return f"{shorten_name(tensor.name)} {sizes(shape)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,10 +150,10 @@ class Guard(NamedTuple):
     taken: bool
 
 
-def exclusive(one: Iterable[Guard], other: Iterable[Guard]) -> bool:
+def are_exclusive(one: Iterable[Guard], other: Iterable[Guard]) -> bool:
     """Whether layers with these guards are never computed for the same image.
 
-    >>> exclusive([Guard("a", True)], [Guard("a", False), Guard("b", True)])
+    >>> are_exclusive([Guard("a", True)], [Guard("a", False), Guard("b", True)])
     True
     """
     taken = dict(one)
@@ -181,18 +188,18 @@ class Layer(Pickled):
     guards: tuple[Guard, ...] = ()
 
     def __repr__(self) -> str:
-        return one_line(
+        return format_repr(
             "Layer",
             self.name,
             operator="+".join([self.op_type, *(e.op_type for e in self.epilogue)]),
-            inputs=by_count([_sized(t) for t in self.inputs if t is not None]),
-            outputs=by_count([_sized(t) for t in self.outputs]),
+            inputs=format_entries([_sized(t) for t in self.inputs if t is not None]),
+            outputs=format_entries([_sized(t) for t in self.outputs]),
             parameters=mebibytes(self.parameter_bytes),
         )
 
     @cached_property
     def known(self) -> dict[object, Any]:
-        """Results of functions of the layer, by a key of the function (see `remembered`)."""
+        """Results of functions of the layer, by a key of the function (see `memoize_layer`)."""
         return {}
 
     @cached_property
@@ -251,7 +258,7 @@ def _weights(constant: np.ndarray) -> Hashable:
     return _settled(constant)
 
 
-def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:
+def memoize_layer(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:
     """A function of a layer with its result cached in the layer, because the settings of a layer never change.
 
     The function is called with a copy of the layer. Results often refer to the layer that they were computed for, and a layer
@@ -312,14 +319,14 @@ class Network(Pickled):
 
     def _facts(self) -> dict[str, object]:
         return {
-            "inputs": by_count([_sized(tensor, self.batch) for tensor in self.inputs]),
+            "inputs": format_entries([_sized(tensor, self.batch) for tensor in self.inputs]),
             "layers": len(self.layers),
             "parameters": mebibytes(self.parameter_bytes),
             "batch": self.batch if self.batch > 1 else None,
         }
 
     def __repr__(self) -> str:
-        return one_line("Network", self.name, **self._facts())
+        return format_repr("Network", self.name, **self._facts())
 
     def _repr_html_(self) -> str:
         outputs = [
@@ -328,8 +335,8 @@ class Network(Pickled):
         ]
         operators = Counter(layer.op_type for layer in self.layers).most_common()
         more = {
-            "outputs": by_count(outputs),
-            "operators": by_count([f"{count} {kind}" for kind, count in operators]),
+            "outputs": format_entries(outputs),
+            "operators": format_entries([f"{count} {kind}" for kind, count in operators]),
             "source": self.source or None,
         }
         return html_table(f"Network {self.name}", [*self._facts().items(), *more.items()])

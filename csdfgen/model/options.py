@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from csdfgen.backends import ALWAYS, FOLDERS
 from csdfgen.errors import InputError, option
-from csdfgen.files import Fields, parse_json, quoted
+from csdfgen.files import Fields, parse_json, quote
 from csdfgen.model import kinds
 from csdfgen.model.kinds import Kind, word
 
@@ -376,7 +376,7 @@ def ways_text(variants: Mapping[str, Mapping[int, object]]) -> str:
     return json.dumps(found, separators=(",", ":")) if found else ""
 
 
-def ways_of(
+def parse_ways(
     text: str, read: Callable[[str], _Variant], known: str
 ) -> Mapping[str, Mapping[int, _Variant]]:
     """The variants that `ways_text` has written, by layer and slab height in rising order. read: the variant of a word, or
@@ -390,7 +390,7 @@ def ways_of(
         given = root.child(layer)
         heights = {}
         for rows in given.value:
-            word, height = given.text(rows), height_of(rows, given)
+            word, height = given.text(rows), parse_height(rows, given)
             try:
                 heights[height] = read(word)
             except ValueError:
@@ -401,7 +401,7 @@ def ways_of(
     return found
 
 
-def height_of(key: str, place: Fields) -> int:
+def parse_height(key: str, place: Fields) -> int:
     """The slab height that a key of a JSON object gives. Raises the error of its place."""
     if not (key.isascii() and key.isdigit() and 0 < int(key[:11]) < _MOST_ROWS):
         raise place.fault(f"'{key[:20]}' is no slab height; whole rows above 0 are needed")
@@ -419,7 +419,7 @@ def _from_json(found: Fields, name: str, default: Any) -> Any:
         return found.text(name, None if name in CONVERSION else default)
     value = found.value.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise found.fault(f"'{name}' is {quoted(value)}; a number from 0 on is needed")
+        raise found.fault(f"'{name}' is {quote(value)}; a number from 0 on is needed")
     return float(value) if value <= kinds.MOST_SECONDS else math.inf
 
 

@@ -3,9 +3,9 @@
 `512KB` is 512,000 bytes and `512KiB` 524,288; a number without a unit is bytes, or seconds. Units are case-sensitive: `Mb`
 could be a megabit and `M` a metre, and both are refused.
 
->>> size_of("512KB"), size_of("512KiB"), size_of(4096)
+>>> parse_size("512KB"), parse_size("512KiB"), parse_size(4096)
 (512000, 524288, 4096)
->>> time_of("20ms"), time_of("300us"), time_of(0.5)
+>>> parse_time("20ms"), parse_time("300us"), parse_time(0.5)
 (0.02, 0.0003, 0.5)
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from csdfgen.errors import InputError, option
-from csdfgen.files import quoted
+from csdfgen.files import quote
 
 SIZES: Mapping[str, float] = MappingProxyType(
     {"B": 1, "KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -37,7 +37,7 @@ _MOST_SECONDS = 1e9
 _MOST_JOULES = 1e12
 
 
-def size_of(value: object, name: str = "memory") -> int:
+def parse_size(value: object, name: str = "memory") -> int:
     """Bytes of a size: a whole number, or a text with a unit; fractions of a byte are dropped.
 
     name: the option that has this value. Raises InputError for anything else than a size above 0.
@@ -45,27 +45,27 @@ def size_of(value: object, name: str = "memory") -> int:
     return int(_amount(value, name, SIZES, "B", "bytes", 1, _MOST_BYTES))
 
 
-def time_of(value: object, name: str = "latency") -> float:
+def parse_time(value: object, name: str = "latency") -> float:
     """Seconds of a time: a number, or a text with a unit. Raises InputError for anything else than a time above 0."""
     return _amount(value, name, TIMES, "s", "seconds", 0, _MOST_SECONDS)
 
 
-def energy_of(value: object, name: str = "energy") -> float:
+def parse_energy(value: object, name: str = "energy") -> float:
     """Joules of an energy: a number, or a text with a unit. Raises InputError for anything else than an energy above 0.
 
-    >>> energy_of("250mJ")
+    >>> parse_energy("250mJ")
     0.25
     """
     return _amount(value, name, ENERGIES, "J", "joules", 0, _MOST_JOULES)
 
 
-def memories_of(fast: object, slow: object) -> tuple[int, int]:
+def parse_memories(fast: object, slow: object) -> tuple[int, int]:
     """Bytes of a fast and a slow memory. Raises InputError if the fast one is larger.
 
-    >>> memories_of("256KiB", "8MiB")
+    >>> parse_memories("256KiB", "8MiB")
     (262144, 8388608)
     """
-    sizes = size_of(fast, "fast"), size_of(slow, "slow")
+    sizes = parse_size(fast, "fast"), parse_size(slow, "slow")
     if sizes[0] > sizes[1]:
         raise InputError(
             f"{option('fast')} of {sizes[0]:,} bytes is larger than {option('slow')} of {sizes[1]:,}; "
@@ -106,40 +106,40 @@ def _cut(value: object) -> object:
     """A value as errors show it, cut if it is long."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
-    return value if isinstance(value, float) else quoted(value)
+    return value if isinstance(value, float) else quote(value)
 
 
-def counted(count: int, what: str, plural: str = "") -> str:
+def pluralize(count: int, what: str, plural: str = "") -> str:
     """A number with its noun.
 
-    >>> counted(1, "phase"), counted(1200, "phase")
+    >>> pluralize(1, "phase"), pluralize(1200, "phase")
     ('1 phase', '1,200 phases')
     """
     return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
-def shown_size(size: int) -> str:
-    """A size in KiB, rounded up, as `size_of` reads it.
+def format_size(size: int) -> str:
+    """A size in KiB, rounded up, as `parse_size` reads it.
 
-    >>> shown_size(524_288), shown_size(524_289), shown_size(100)
+    >>> format_size(524_288), format_size(524_289), format_size(100)
     ('512KiB', '513KiB', '1KiB')
     """
     return f"{-(-size // 2**10)}KiB"
 
 
-def shown_time(seconds: float) -> str:
-    """A time in ms, rounded up to three digits, as `time_of` reads it.
+def format_time(seconds: float) -> str:
+    """A time in ms, rounded up to three digits, as `parse_time` reads it.
 
-    >>> shown_time(0.0123456), shown_time(2e-6), shown_time(2.5)
+    >>> format_time(0.0123456), format_time(2e-6), format_time(2.5)
     ('12.4ms', '0.00200ms', '2500ms')
     """
     return f"{_raised(1e3 * seconds)}ms"
 
 
-def shown_energy(joules: float) -> str:
-    """An energy in mJ, rounded up to three digits, as `energy_of` reads it.
+def format_energy(joules: float) -> str:
+    """An energy in mJ, rounded up to three digits, as `parse_energy` reads it.
 
-    >>> shown_energy(0.0123456)
+    >>> format_energy(0.0123456)
     '12.4mJ'
     """
     return f"{_raised(1e3 * joules)}mJ"

@@ -40,9 +40,9 @@ from csdfgen.ops import (
     tables,
 )
 from csdfgen.ops.base import Operator
-from csdfgen.ops.stored import on_integers
+from csdfgen.ops.stored import make_integer_operator
 
-__all__ = ["OPERATORS", "operator_of"]
+__all__ = ["OPERATORS", "get_operator"]
 
 _FAMILIES = (
     convolution, pooling, activation, arithmetic, normalization, reduction, linear, reshaping, joining, indexing, ranking,
@@ -57,11 +57,11 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 
 
 _ON_INTEGERS: Mapping[str, Operator] = MappingProxyType(
-    {name: on_integers(operator, OPERATORS) for name, operator in OPERATORS.items()}
+    {name: make_integer_operator(operator, OPERATORS) for name, operator in OPERATORS.items()}
 )
 """The same operators for layers that store integers."""
 
 
-def operator_of(layer: Layer) -> Operator:
+def get_operator(layer: Layer) -> Operator:
     """The record of a layer's operator, as the layer stores what it reads and writes."""
     return (OPERATORS if layer.stored is None else _ON_INTEGERS)[layer.op_type]

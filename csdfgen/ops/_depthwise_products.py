@@ -22,8 +22,8 @@ from csdfgen.ops._im2col import (
     Axis,
     Job,
     Store,
-    balanced,
-    cuts_of,
+    balance_ranges,
+    cut_axes,
     fill,
     split,
     windows,
@@ -32,14 +32,14 @@ from csdfgen.ops._window_products import (
     CALL,
     FINISHING,
     SLOWEST,
-    bytes_of,
-    cheapest,
-    halves,
-    handed_over,
-    in_groups,
-    stores,
-    together,
-    with_taps,
+    choose_cheapest,
+    filter_jobs,
+    halve_repeatedly,
+    hand_over,
+    make_stores,
+    share_blocks,
+    split_groups,
+    sum_bytes,
 )
 from csdfgen.ops.base import Call, Scratch
 from csdfgen.ops.primitives import einsum
@@ -63,11 +63,11 @@ weights.
 """
 
 
-def tiled(weights: np.ndarray, width: int) -> np.ndarray:
+def tile_weights(weights: np.ndarray, width: int) -> np.ndarray:
     """Depthwise weights (taps..., C) repeated for several of `width` output pixels: (taps...,
     pixels * C).
 
-    >>> tiled(np.zeros((3, 3, 32), np.float32), 112).shape
+    >>> tile_weights(np.zeros((3, 3, 32), np.float32), 112).shape
     (3, 3, 512)
     """
     rows = -(-width * weights.shape[-1] // TILE_ELEMENTS)
@@ -96,11 +96,11 @@ class _Apart:
 
     def blocks(self, pixels: int, channels: int) -> _Depthwise:
         """The job cut into boxes of at most so many pixels and channels: elements, and cost."""
-        cuts = cuts_of(tuple(axis.count for axis in self.axes), pixels)
+        cuts = cut_axes(tuple(axis.count for axis in self.axes), pixels)
         number, inside = prod(map(len, cuts)), 0
         # the first box is the largest
         first = [axis.part(*ranges[0]) for axis, ranges in zip(self.axes, cuts, strict=True)]
-        parts = balanced(self.channels, channels)
+        parts = balance_ranges(self.channels, channels)
         whole, width = len(parts) == 1, parts[0][1]
         if self.lies:  # a box is inside where its range of every axis is
             each = zip(self.axes, self.sizes, cuts, strict=True)
@@ -147,20 +147,24 @@ class _Depthwise:
 
 @lru_cache(maxsize=1 << 12)
 def _depthwise_ways(shape: _Apart) -> tuple[tuple[tuple[float, int, _Depthwise], ...], float]:
-    """The ways to cut a depthwise job, cheapest first (see `cheapest`), and a bound of their costs: what
+    """The ways to cut a depthwise job, cheapest first (see `choose_cheapest`), and a bound of their costs: what
     it costs pixel by pixel, with all channels.
     """
     points = prod(axis.count for axis in shape.axes)
-    widths = halves(shape.channels, min(FEWEST_CHANNELS, shape.channels))
-    found = {shape.blocks(pixels, channels) for pixels in halves(points, 1) for channels in widths}
-    ways = ((one.cost, bytes_of(one.arrays, shape.itemsize), one) for one in sorted(found))
+    widths = halve_repeatedly(shape.channels, min(FEWEST_CHANNELS, shape.channels))
+    found = {
+        shape.blocks(pixels, channels)
+        for pixels in halve_repeatedly(points, 1)
+        for channels in widths
+    }
+    ways = ((one.cost, sum_bytes(one.arrays, shape.itemsize), one) for one in sorted(found))
     return tuple(ways), shape.blocks(1, shape.channels).cost
 
 
 def _depthwise_blocks(job: Job, scratch: Scratch, room: int) -> _Depthwise:
     shape = _apart_shape(job)
     ways, bound = _depthwise_ways(shape)
-    return cheapest(ways, scratch, room, bound, SLOWEST if shape.finished else inf)
+    return choose_cheapest(ways, scratch, room, bound, SLOWEST if shape.finished else inf)
 
 
 def _apart_shape(job: Job) -> _Apart:
@@ -184,23 +188,23 @@ def _apart_shape(job: Job) -> _Apart:
 
 
 def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tiled` makes
+    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tile_weights` makes
     them.
     """
     calls: list[Call] = []
-    whole = with_taps(jobs, calls)
+    whole = filter_jobs(jobs, calls)
     if not whole:
         return calls
     dtype = whole[0].weights.dtype
-    chosen = together(
+    chosen = share_blocks(
         whole, lambda job, room: _depthwise_blocks(job, scratch, room), dtype.itemsize, scratch
     )
-    copies, totals = stores(scratch, (blocks for _, blocks in chosen), dtype)
+    copies, totals = make_stores(scratch, (blocks for _, blocks in chosen), dtype)
     if scratch.declares:
         return []
     for job, blocks in chosen:
         for box in split(job, blocks.pixels):
-            for part in in_groups(box, box.channels, blocks.channels):
+            for part in split_groups(box, box.channels, blocks.channels):
                 calls += _depthwise_part(part, copies, totals, part is box)
     return calls
 
@@ -295,7 +299,7 @@ def _depthwise_part(job: Job, copies: Store, totals: Store, whole: bool) -> list
             )
     if total is job.out:
         return calls if job.bias is None else [*calls, (np.add, (total, job.bias, total))]
-    return calls + handed_over(job, total)
+    return calls + hand_over(job, total)
 
 
 def _in_rows(array: np.ndarray, axis: int, pixels: int) -> np.ndarray:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops._im2col import balanced
-from csdfgen.ops.base import Call, Scratch, aligned_size
+from csdfgen.ops._im2col import balance_ranges
+from csdfgen.ops.base import Call, Scratch, align_size
 from csdfgen.ops.primitives import maximum
 from csdfgen.ops.reducing import constant, sum_over
 from csdfgen.ops.spread import Piece, Spread, Stack
@@ -218,10 +218,10 @@ def fold_piece(
     limit = count
     while limit > 1:
         first = _span(columns[0], limit) * behind
-        if (aligned_size(first) + limit * behind if slides_on else first) <= scratch.room:
+        if (align_size(first) + limit * behind if slides_on else first) <= scratch.room:
             break
-        limit = balanced(count, limit // 2)[0][1]
-    for start, stop in balanced(count, limit):
+        limit = balance_ranges(count, limit // 2)[0][1]
+    for start, stop in balance_ranges(count, limit):
         column = _columns(columns[0], start, stop)
         held = slice(column.held.start, column.held.stop)
         own = piece.narrowed(lambda array: array[:, held])  # noqa: B023
@@ -308,7 +308,7 @@ def _between_bytes(whole: np.ndarray, axes: Sequence[FoldAxis]) -> int:
     size, total = whole.nbytes, 0
     for dim, axis in folds[:-1]:
         size = size // max(1, whole.shape[dim]) * len(axis.out)
-        total += aligned_size(size)
+        total += align_size(size)
     return total
 
 

@@ -196,7 +196,7 @@ class Job:
         """
         if prod(self.taps) != 1 or self.under is None:
             return None
-        return merged(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
+        return merge_pixels(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
 
     @cached_property
     def target(self) -> np.ndarray | None:
@@ -208,7 +208,7 @@ class Job:
         """
         if self.out.dtype != self.weights.dtype:
             return None
-        matrix = merged(self.out)
+        matrix = merge_pixels(self.out)
         return (
             None
             if matrix is None or (self.bias is not None and not matrix.flags.c_contiguous)
@@ -234,10 +234,10 @@ class Store:
         return self._array[: prod(shape)].reshape(shape)
 
 
-def balanced(size: int, limit: int) -> list[tuple[int, int]]:
+def balance_ranges(size: int, limit: int) -> list[tuple[int, int]]:
     """[0, size) in ranges of nearly equal length, none longer than `limit`.
 
-    >>> balanced(10, 4)
+    >>> balance_ranges(10, 4)
     [(0, 4), (4, 8), (8, 10)]
     """
     length = -(-size // -(-size // limit))
@@ -251,14 +251,14 @@ def boxes(extents: Shape, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:
     >>> list(boxes((2, 3), 4))
     [((0, 1), (0, 3)), ((1, 2), (0, 3))]
     """
-    return product(*cuts_of(extents, limit))
+    return product(*cut_axes(extents, limit))
 
 
-def cuts_of(extents: Shape, limit: int) -> list[list[tuple[int, int]]]:
+def cut_axes(extents: Shape, limit: int) -> list[list[tuple[int, int]]]:
     """Ranges of every axis, of which the boxes are the products."""
     cuts = []
     for extent in reversed(extents):
-        cuts.append(balanced(extent, limit))
+        cuts.append(balance_ranges(extent, limit))
         # a cut axis leaves 1 here, since balanced ranges are longer than half the limit: outer axes
         # go by single steps
         limit //= cuts[-1][0][1]
@@ -408,7 +408,7 @@ def _copied(
     return np.copyto, (into, as_strided(base, into.shape, strides))
 
 
-def merged(array: np.ndarray) -> np.ndarray | None:
+def merge_pixels(array: np.ndarray) -> np.ndarray | None:
     """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels are not
     contiguous.
     """

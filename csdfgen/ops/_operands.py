@@ -23,10 +23,10 @@ MOST_AXES = 12
 """Kernels split every axis of a stored tensor in two; numpy before 2.0 knows 32 of them."""
 
 
-def normal_axis(axis: int, rank: int) -> int:
+def normalize_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; ModelError if it is outside [-rank, rank).
 
-    >>> normal_axis(-1, 4)
+    >>> normalize_axis(-1, 4)
     3
     """
     if not -rank <= axis < rank:
@@ -34,15 +34,15 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def normal_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
     """Axes counted from the front, in the given order; ModelError if one is outside or named twice."""
-    found = tuple(normal_axis(axis, rank) for axis in axes)
+    found = tuple(normalize_axis(axis, rank) for axis in axes)
     if len(set(found)) != len(found):
         raise ModelError(f"axes {found} name an axis twice")
     return found
 
 
-def required(node: Node, position: int) -> Tensor | np.ndarray:
+def require(node: Node, position: int) -> Tensor | np.ndarray:
     """An operand that may be a constant or computed. Raises ModelError if it is absent."""
     operand = node.operand(position)
     if operand is None:
@@ -50,7 +50,7 @@ def required(node: Node, position: int) -> Tensor | np.ndarray:
     return operand
 
 
-def integers(array: np.ndarray, what: str) -> tuple[int, ...]:
+def read_integers(array: np.ndarray, what: str) -> tuple[int, ...]:
     """A constant scalar or 1-D operand as Python integers; ModelError if it is neither."""
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise ModelError(
@@ -59,7 +59,9 @@ def integers(array: np.ndarray, what: str) -> tuple[int, ...]:
     return tuple(int(value) for value in array.reshape(-1))
 
 
-def attribute_or_input(node: Node, name: str, position: int, since: int) -> tuple[int, ...] | None:
+def read_attribute_or_input(
+    node: Node, name: str, position: int, since: int
+) -> tuple[int, ...] | None:
     """Integers that were an attribute before opset `since` and are a constant input from there on;
     None if absent.
     """
@@ -68,10 +70,10 @@ def attribute_or_input(node: Node, name: str, position: int, since: int) -> tupl
         return None if value is None else tuple(int(v) for v in value)
     if node.operand(position) is None:
         return None
-    return integers(require_constant(node, position), name)
+    return read_integers(require_constant(node, position), name)
 
 
-def checked_shape(shape: Shape) -> Shape:
+def check_shape(shape: Shape) -> Shape:
     """The shape itself; ModelError if a dimension is not positive, or if there are too many."""
     if len(shape) > MOST_AXES:
         raise ModelError(
@@ -84,7 +86,7 @@ def checked_shape(shape: Shape) -> Shape:
     return shape
 
 
-def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
+def check_word(value: Any, name: str, allowed: Sequence[str]) -> str:
     """An attribute that is one of several words. Raises ModelError."""
     if value not in allowed:
         raise ModelError(f"{name}='{value}' is not one of {', '.join(allowed)}")
@@ -130,7 +132,7 @@ def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: An
     return node_layer(node, (source, *[None] * (len(node.inputs) - 1)), (output,), attributes)
 
 
-def with_attributes(layer: Layer, **more: Any) -> Layer:
+def set_attributes(layer: Layer, **more: Any) -> Layer:
     """The layer with more attributes, or other values of those that it has."""
     return replace(layer, attributes=MappingProxyType({**layer.attributes, **more}))
 
@@ -140,14 +142,14 @@ def output_elements(layer: Layer, out: Rows) -> int:
     return sum(len(out) * prod(tensor.row_shape) for tensor in layer.outputs)
 
 
-def source_of(layer: Layer) -> Tensor:
+def get_source(layer: Layer) -> Tensor:
     """The computed input of a layer that has one, at position 0."""
     tensor = layer.inputs[0]
     assert tensor is not None
     return tensor
 
 
-def first_only(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
+def first_input_rows(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
     """`input_rows` of a layer whose input 0 is computed and whose other inputs are constants or
     absent.
     """

@@ -17,7 +17,13 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.ops._im2col import Into
-from csdfgen.ops._window_products import CALL, bytes_of, cheapest, halves, stores
+from csdfgen.ops._window_products import (
+    CALL,
+    choose_cheapest,
+    halve_repeatedly,
+    make_stores,
+    sum_bytes,
+)
 from csdfgen.ops.base import Call, Emit, Scratch, Work
 from csdfgen.ops.spread import Spread, Stack
 
@@ -63,7 +69,9 @@ class _Blocks:
 def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     """(cost, bytes, blocks), cheapest first."""
     found = []
-    for inputs, outputs in product(*(halves(n, LEAST) for n in (shape.inputs, shape.outputs))):
+    for inputs, outputs in product(
+        *(halve_repeatedly(n, LEAST) for n in (shape.inputs, shape.outputs))
+    ):
         parts = -(-shape.inputs // inputs)
         sums = shape.turned or parts > 1
         panel = shape.images * inputs if shape.copied else 0
@@ -73,14 +81,14 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
         cost += 2 * shape.images * shape.outputs * (parts if sums else 0)
         if shape.copied:
             cost += shape.images * (parts * CALL + shape.inputs)
-        found.append((cost, bytes_of(one.arrays, shape.itemsize), one))
+        found.append((cost, sum_bytes(one.arrays, shape.itemsize), one))
     return tuple(sorted(found, key=lambda way: way[:2]))
 
 
 # Kernels -----------------------------------------------------------------------------------------
 
 
-def with_images(
+def extend_to_images(
     emit: Emit,
     packed: Callable[[], np.ndarray],
     turned: bool,
@@ -111,7 +119,7 @@ def with_images(
     return emit_all
 
 
-def outputs_first(weights: np.ndarray) -> bool:
+def is_output_major(weights: np.ndarray) -> bool:
     return weights.strides[-1] == max(weights.strides)
 
 
@@ -133,10 +141,10 @@ def _vector_products(
     whole = _side_by_side(vectors) if vectors.dtype == out.dtype else None
     assert whole is None or not zero, "integers, which are copied"
     shape = _Shape(images, inputs, outputs, out.itemsize, whole is None, turned)
-    blocks = cheapest(_ways(shape), scratch, scratch.room)
+    blocks = choose_cheapest(_ways(shape), scratch, scratch.room)
     # half of the images take as long as all
     scratch.indivisible = not scratch.at_any_price
-    panel, sums = stores(scratch, [blocks], out.dtype)
+    panel, sums = make_stores(scratch, [blocks], out.dtype)
     if scratch.declares:
         return []
     calls: list[Call] = []

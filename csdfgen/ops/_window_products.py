@@ -23,12 +23,12 @@ from csdfgen.ops._im2col import (
     Job,
     Ranges,
     Store,
-    balanced,
+    balance_ranges,
     boxes,
     fill,
     split,
 )
-from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
+from csdfgen.ops.base import PREFERRED, Call, Scratch, align_size
 from csdfgen.ops.spread import Stack
 
 DIRECT = 16
@@ -101,11 +101,11 @@ class _Blocks:
     arrays: tuple[int, int, int]
 
 
-def halves(size: int, least: int, last: int | None = None) -> list[int]:
+def halve_repeatedly(size: int, least: int, last: int | None = None) -> list[int]:
     """The size, and what is left of it in ever more equal parts, down to about `least`; by halves on
     to `last`.
 
-    >>> halves(40, 8, 2)
+    >>> halve_repeatedly(40, 8, 2)
     [40, 20, 14, 10, 8, 4, 2]
     """
     found = [size]
@@ -122,7 +122,7 @@ def _tiling(extents: Shape, limit: int) -> tuple[int, int]:
     """How many `boxes` there are, and points of the first, which is the largest."""
     number = points = 1
     for extent in reversed(extents):
-        length = balanced(extent, limit)[0][1]
+        length = balance_ranges(extent, limit)[0][1]
         number, points = number * -(-extent // length), points * length
         limit //= length
     return number, points
@@ -132,16 +132,18 @@ def _tiling(extents: Shape, limit: int) -> tuple[int, int]:
 def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     """(cost, bytes, blocks), cheapest first, of the variants of cutting a job."""
     everything, deep = prod(shape.counts), prod(shape.depth)
-    heights = {_tiling(shape.counts, n) for n in halves(everything, FEWEST[0], LEAST[0])}
+    heights = {_tiling(shape.counts, n) for n in halve_repeatedly(everything, FEWEST[0], LEAST[0])}
     depths = {(1, deep)}
     if shape.copied:
         most = min(deep, shape.deepest or deep)
-        depths = {_tiling(shape.depth, n) for n in halves(most, FEWEST[1], LEAST[1])}
+        depths = {_tiling(shape.depth, n) for n in halve_repeatedly(most, FEWEST[1], LEAST[1])}
     widths = [shape.columns]
     while shape.groups == 1 and widths[-1] >= 2 * LEAST[2]:
         widths.append(-(-widths[-1] // 2))
     found = {}
-    for groups, (tall, pixels), (parts, depth) in product(halves(shape.groups, 1), heights, depths):
+    for groups, (tall, pixels), (parts, depth) in product(
+        halve_repeatedly(shape.groups, 1), heights, depths
+    ):
         cuts = -(-shape.groups // groups)
         wide = shape.deepest > 0
         sums = (shape.apart if cuts == 1 else shape.parted) or parts > 1 or wide
@@ -169,20 +171,20 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
             if shape.finished:
                 cost += cuts * tall * FINISHING * CALL
                 cost += FINISHING * everything * shape.columns * shape.groups
-            found[one] = (cost, bytes_of(one.arrays, shape.itemsize), one)
+            found[one] = (cost, sum_bytes(one.arrays, shape.itemsize), one)
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
 
-def bytes_of(arrays: Iterable[int], itemsize: int) -> int:
+def sum_bytes(arrays: Iterable[int], itemsize: int) -> int:
     """What arrays of so many elements take one after the other."""
     end = 0
     for size in arrays:
         if size:
-            end = aligned_size(end) + size * itemsize
+            end = align_size(end) + size * itemsize
     return end
 
 
-def cheapest(
+def choose_cheapest(
     ways: Sequence[tuple[float, int, _Chosen]],
     scratch: Scratch,
     room: int,
@@ -200,7 +202,7 @@ def cheapest(
     return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]
 
 
-def together(
+def share_blocks(
     jobs: Sequence[Job],
     choose: Callable[[Job, int], _Chosen],
     itemsize: int,
@@ -214,7 +216,7 @@ def together(
     while True:
         found = [choose(job, max(room, scratch.little(job.touched))) for job in jobs]
         largest = map(max, zip(*(one.arrays for one in found), strict=True))
-        over = bytes_of(largest, itemsize) - scratch.room
+        over = sum_bytes(largest, itemsize) - scratch.room
         if scratch.asks or over <= 0 or room == 0:
             return list(zip(jobs, found, strict=True))
         room = max(0, room - over)
@@ -239,7 +241,7 @@ def _shape(job: Job) -> _Shape:
     )
 
 
-def with_taps(jobs: Iterable[Job], calls: list[Call]) -> list[Job]:
+def filter_jobs(jobs: Iterable[Job], calls: list[Call]) -> list[Job]:
     """The jobs whose windows reach the image; calls for the others are added."""
     found: list[Job] = []
     for job in jobs:
@@ -256,13 +258,13 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     groups).
     """
     calls: list[Call] = []
-    direct = [part for job in with_taps(jobs, calls) for part in _direct(job, scratch)]
+    direct = [part for job in filter_jobs(jobs, calls) for part in _direct(job, scratch)]
     if not direct:
         return calls
     dtype = direct[0].weights.dtype
-    chosen = together(
+    chosen = share_blocks(
         direct,
-        lambda job, room: cheapest(_ways(_shape(job)), scratch, room),
+        lambda job, room: choose_cheapest(_ways(_shape(job)), scratch, room),
         dtype.itemsize,
         scratch,
     )
@@ -270,9 +272,9 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
         (part, blocks)
         for job, blocks in chosen
         for box in split(job, blocks.pixels)
-        for part in in_groups(box, len(box.weights), blocks.groups)
+        for part in split_groups(box, len(box.weights), blocks.groups)
     ]
-    panel, sums, totals = stores(scratch, (blocks for _, blocks in parts), dtype)
+    panel, sums, totals = make_stores(scratch, (blocks for _, blocks in parts), dtype)
     if scratch.declares:
         return []
     for part, blocks in parts:
@@ -280,7 +282,7 @@ def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     return calls
 
 
-def stores(scratch: Scratch, blocks: Iterable[Any], dtype: np.dtype[Any]) -> Iterator[Store]:
+def make_stores(scratch: Scratch, blocks: Iterable[Any], dtype: np.dtype[Any]) -> Iterator[Store]:
     """The arrays that all parts of jobs use in turn."""
     arrays = zip(*(one.arrays for one in blocks), strict=True)
     return (Store(scratch, sizes, dtype) for sizes in arrays)
@@ -328,11 +330,11 @@ def _least_cost(shape: _Shape, scratch: Scratch) -> float:
     return next((cost for cost, size, _ in _ways(shape) if size <= scratch.room), inf)
 
 
-def in_groups(job: Job, groups: int, most: int) -> list[Job]:
+def split_groups(job: Job, groups: int, most: int) -> list[Job]:
     """The job in ranges of at most so many of its groups."""
     if groups <= most:
         return [job]
-    return [job.between(start, stop) for start, stop in balanced(groups, most)]
+    return [job.between(start, stop) for start, stop in balance_ranges(groups, most)]
 
 
 def _points(box: Ranges) -> int:
@@ -371,7 +373,7 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
         calls.append((np.copyto, (out, result)))
     if blocks.arrays[2]:
         assert total is not None
-        return calls + handed_over(job, total.reshape(job.out.shape))
+        return calls + hand_over(job, total.reshape(job.out.shape))
     if job.bias is not None and total is not None:
         calls.append((np.add, (total, job.bias, total)))
     return calls
@@ -398,10 +400,10 @@ def _matrix_part_in_float64(
             continue
         calls.append((np.copyto, (wide, result)))
         calls.append((np.add, (total[:, part], wide, total[:, part])))
-    return calls + handed_over(job, total.reshape(job.out.shape))
+    return calls + hand_over(job, total.reshape(job.out.shape))
 
 
-def handed_over(job: Job, total: np.ndarray) -> list[Call]:
+def hand_over(job: Job, total: np.ndarray) -> list[Call]:
     """The result goes from the workspace to the output: sum, bias and rounding on the way."""
     if job.add:
         return [(np.add, (job.out, total, job.out))]
@@ -421,7 +423,7 @@ def _factors(
     weights = job.weights.reshape(groups, -1, columns)
     first = True
     for prepare, left, rows in _windows(job, blocks, panel):
-        for a, b in balanced(columns, blocks.columns):
+        for a, b in balance_ranges(columns, blocks.columns):
             right = weights[:, rows, a:b] if groups > 1 else weights[0, rows, a:b]
             part = slice(a, b) if groups == 1 else slice(None)
             yield prepare, first, left, right, part, groups * (b - a)

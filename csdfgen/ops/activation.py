@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_of
+from csdfgen.model.formats import accumulator_type
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
 from csdfgen.ops.base import Call, Operator, require_constant
 from csdfgen.ops.elementwise import (
@@ -31,9 +31,9 @@ from csdfgen.ops.elementwise import (
     SIGNED,
     Task,
     elementwise,
-    one_call,
-    same,
-    view_of_first,
+    first_operand_alias,
+    same_types,
+    single_call,
 )
 from csdfgen.ops.primitives import maximum, minimum, negative
 from csdfgen.ops.reducing import FLOATS, INTEGERS
@@ -404,7 +404,7 @@ def _build_clip(node: Node) -> Layer:
 
 
 def _gelu_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    one_of(attributes["approximate"], "approximate", tuple(_GELU_INNER))
+    check_word(attributes["approximate"], "approximate", tuple(_GELU_INNER))
     return attributes
 
 
@@ -435,7 +435,7 @@ def _prelu_types(node: Node, dtypes: Sequence[str]) -> str:
         raise ModelError(
             f"slope of shape {slope.shape} does not broadcast to the input's {x.shape}"
         )
-    return same(NUMERIC)(node, dtypes)
+    return same_types(NUMERIC)(node, dtypes)
 
 
 # The tables --------------------------------------------------------------------------------------
@@ -473,20 +473,20 @@ _MAX = next(operator for operator in ARITHMETIC if operator.op_type == "Max")
 _CONSTANT_CLIP = elementwise(
     "Clip",
     _clip,
-    same(NUMERIC),
+    same_types(NUMERIC),
     attributes={"min": None, "max": None},
     normalise=_clip_bounds,
 )
 
-_FLOAT = same(FLOATS)
+_FLOAT = same_types(FLOATS)
 _ERF_NOTE = "the error function within 1e-7 of its value, in float64 too"
 
-_wide = partial(elementwise, types=_FLOAT, compute_in=accumulator_of)
+_wide = partial(elementwise, types=_FLOAT, compute_in=accumulator_type)
 """Of several calls, which would round float16 several times."""
 
 OPERATORS: tuple[Operator, ...] = (
     *(
-        elementwise(name, one_call(function), same(types), since=since)
+        elementwise(name, single_call(function), same_types(types), since=since)
         for name, function, types, since in _ONE_CALL
     ),
     _wide("Celu", _exponential, since=12, attributes={"alpha": 1.0}, normalise=_celu_alpha),
@@ -497,7 +497,7 @@ OPERATORS: tuple[Operator, ...] = (
         _FLOAT,
         attributes={"ratio": 0.5, "seed": 0},
         normalise=_inference_only,
-        aliases=view_of_first,
+        aliases=first_operand_alias,
         constant_inputs=frozenset({2}),
         notes="inference only, without mask: a view",
     ),
@@ -516,16 +516,16 @@ OPERATORS: tuple[Operator, ...] = (
     elementwise(
         "IsInf",
         _is_infinite,
-        same(FLOATS, "bool"),
+        same_types(FLOATS, "bool"),
         since=10,
         attributes={"detect_negative": 1, "detect_positive": 1},
     ),
-    elementwise("IsNaN", _is_nan, same(FLOATS, "bool"), since=9),
-    elementwise("Identity", _copy, same(EVERY), aliases=view_of_first, notes="a view"),
+    elementwise("IsNaN", _is_nan, same_types(FLOATS, "bool"), since=9),
+    elementwise("Identity", _copy, same_types(EVERY), aliases=first_operand_alias, notes="a view"),
     _wide("LeakyRelu", _leaky_relu, attributes={"alpha": 0.01}),
     _wide("Mish", _mish, since=18),
     _wide("PRelu", _prelu, types=_prelu_types, operands=2),
-    elementwise("Relu", _relu, same(SIGNED)),
+    elementwise("Relu", _relu, same_types(SIGNED)),
     _wide(
         "Selu", _exponential, attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}
     ),

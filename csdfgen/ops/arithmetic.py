@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_of
+from csdfgen.model.formats import accumulator_type
 from csdfgen.model.network import Layer, Node
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.base import REQUIRED, Alias, AliasKind, Call, Operator
 from csdfgen.ops.elementwise import (
     BOOL,
@@ -22,10 +22,10 @@ from csdfgen.ops.elementwise import (
     NUMERIC,
     Task,
     elementwise,
-    in_place,
-    one_call,
-    same,
-    view_of_first,
+    first_operand_alias,
+    in_place_aliases,
+    same_types,
+    single_call,
 )
 from csdfgen.ops.primitives import maximum, minimum
 from csdfgen.ops.reducing import FLOATS, INTEGERS
@@ -61,7 +61,7 @@ def _pow_in(dtype: str) -> str:
     """Integers too are raised in floating point, as onnxruntime does: negative and broken exponents
     are allowed.
     """
-    return "float64" if dtype in INTEGERS else accumulator_of(dtype)
+    return "float64" if dtype in INTEGERS else accumulator_type(dtype)
 
 
 def _power(task: Task) -> list[Call]:
@@ -78,8 +78,8 @@ def _power(task: Task) -> list[Call]:
 
 def _pow_types(node: Node, dtypes: Sequence[str]) -> str:
     """The base's type; the exponent may have any other."""
-    same(NUMERIC)(node, dtypes[1:])
-    return same(NUMERIC)(node, dtypes[:1])
+    same_types(NUMERIC)(node, dtypes[1:])
+    return same_types(NUMERIC)(node, dtypes[:1])
 
 
 def _modulo(task: Task) -> list[Call]:
@@ -128,7 +128,7 @@ def _shift(task: Task) -> list[Call]:
 
 
 def _shift_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    one_of(attributes["direction"], "direction", ("LEFT", "RIGHT"))
+    check_word(attributes["direction"], "direction", ("LEFT", "RIGHT"))
     return attributes
 
 
@@ -142,15 +142,15 @@ def _where(task: Task) -> list[Call]:
 
 
 def _where_types(node: Node, dtypes: Sequence[str]) -> str:
-    same(BOOL)(node, dtypes[:1])
-    return same(EVERY)(node, dtypes[1:])
+    same_types(BOOL)(node, dtypes[:1])
+    return same_types(EVERY)(node, dtypes[1:])
 
 
 def _over_y(layer: Layer) -> tuple[Alias, ...]:
     """Where writes y first: the result may overwrite y alone. The results of two branches, of which one is computed, may
     both be where the result is.
     """
-    found = [alias for alias in in_place(layer) if alias.position]
+    found = [alias for alias in in_place_aliases(layer) if alias.position]
     choices: tuple[Alias, ...] = ()
     if "branch" in layer.attributes and len(found) == 2 and layer.inputs[1] != layer.inputs[2]:
         choices = tuple(Alias(AliasKind.CHOICE, alias.position) for alias in found)
@@ -189,7 +189,7 @@ def _cast_types(node: Node, dtypes: Sequence[str]) -> str:
         raise ModelError(
             f"to={code} is not one of {', '.join(f'{k} ({v})' for k, v in _ONNX_TYPES.items())}"
         )
-    same(EVERY)(node, dtypes)
+    same_types(EVERY)(node, dtypes)
     return _ONNX_TYPES[code]
 
 
@@ -197,8 +197,8 @@ def _cast_like_types(node: Node, dtypes: Sequence[str]) -> str:
     target = node.operand(1)
     if target is None:
         raise ModelError("input 1 is absent; CastLike takes its type")
-    same(EVERY)(node, dtypes)
-    return same(EVERY)(node, [str(target.dtype)])
+    same_types(EVERY)(node, dtypes)
+    return same_types(EVERY)(node, [str(target.dtype)])
 
 
 def _bits(task: Task) -> list[Call]:
@@ -247,15 +247,15 @@ _COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] =
 )
 """The same, with a bool result."""
 
-_FLOAT = same(FLOATS)
+_FLOAT = same_types(FLOATS)
 
 OPERATORS: tuple[Operator, ...] = (
     *(
-        elementwise(name, one_call(f), same(types), operands=2, since=since)
+        elementwise(name, single_call(f), same_types(types), operands=2, since=since)
         for name, f, types, since in _ONE_CALL
     ),
     *(
-        elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since)
+        elementwise(name, single_call(f), same_types(types, "bool"), operands=2, since=since)
         for name, f, types, since in _COMPARISONS
     ),
     elementwise(
@@ -270,7 +270,7 @@ OPERATORS: tuple[Operator, ...] = (
     elementwise(
         "BitShift",
         _shift,
-        same(INTEGERS),
+        same_types(INTEGERS),
         operands=2,
         since=11,
         attributes={"direction": REQUIRED},
@@ -282,7 +282,7 @@ OPERATORS: tuple[Operator, ...] = (
         _cast_types,
         attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"},
         normalise=_no_attributes,
-        aliases=view_of_first,
+        aliases=first_operand_alias,
         notes="to bfloat16, float16, 32, 64, signed and unsigned integers, bool; a view where the type stays",
     ),
     elementwise(
@@ -292,25 +292,25 @@ OPERATORS: tuple[Operator, ...] = (
         since=15,
         attributes={"saturate": 1, "round_mode": "up"},
         normalise=_no_attributes,
-        aliases=view_of_first,
+        aliases=first_operand_alias,
         notes="to the types of Cast; a view where the type stays",
     ),
-    elementwise("Div", _divide, same(NUMERIC), operands=2),
-    elementwise("Max", _folded(maximum), same(NUMERIC), operands=None),
+    elementwise("Div", _divide, same_types(NUMERIC), operands=2),
+    elementwise("Max", _folded(maximum), same_types(NUMERIC), operands=None),
     elementwise(
-        "Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=accumulator_of
+        "Mean", _folded(np.add, mean=True), _FLOAT, operands=None, compute_in=accumulator_type
     ),
-    elementwise("Min", _folded(minimum), same(NUMERIC), operands=None),
+    elementwise("Min", _folded(minimum), same_types(NUMERIC), operands=None),
     elementwise(
         "Mod",
         _modulo,
-        same(NUMERIC),
+        same_types(NUMERIC),
         operands=2,
         since=10,
         attributes={"fmod": 0},
         normalise=_modulo_kind,
     ),
     elementwise("Pow", _power, _pow_types, operands=2, compute_in=_pow_in),
-    elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=accumulator_of),
+    elementwise("Sum", _folded(np.add), _FLOAT, operands=None, compute_in=accumulator_type),
     elementwise("Where", _where, _where_types, operands=3, since=9, aliases=_over_y),
 )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
+from csdfgen.model.network import Layer, Node, Shape, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import node_layer
 from csdfgen.ops.base import (
@@ -31,12 +31,12 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
+    broadcast_rows,
     require_tensor,
-    rows_where,
 )
 from csdfgen.ops.copies import cut
-from csdfgen.ops.linear import is_matrix, ready
-from csdfgen.ops.reducing import FLOATS, in_float32, sum_over
+from csdfgen.ops.linear import is_matrix, prepare_operand
+from csdfgen.ops.reducing import FLOATS, compute_in_float32, sum_over
 
 QUERIES, VALUES = 0, 2
 MASKS = 3
@@ -60,7 +60,7 @@ class View:
     sizes: tuple[int, ...]
 
 
-def seen(stored: np.ndarray, view: View) -> np.ndarray:
+def view_slab(stored: np.ndarray, view: View) -> np.ndarray:
     """A slab, shape (rows, *row shape), with the axes of a view; shares its memory. Axes of which it has none
     are 1 long.
     """
@@ -77,13 +77,13 @@ def seen(stored: np.ndarray, view: View) -> np.ndarray:
     return np.expand_dims(ordered, missing)
 
 
-def view_of(tensor: Tensor, places: np.ndarray) -> View | None:
+def find_view(tensor: Tensor, places: np.ndarray) -> View | None:
     """The view in which elements are at these places of the stored tensor.
 
     places: shape (*batch, positions, channels), indices into the flattened storage. Returns None where they
     are not evenly spaced, or an axis is neither the row axis nor one within a row.
 
-    >>> view_of(Tensor("x", (1, 2, 6), row_axis=1), np.arange(12).reshape(2, 3, 2).transpose(1, 0, 2))
+    >>> find_view(Tensor("x", (1, 2, 6), row_axis=1), np.arange(12).reshape(2, 3, 2).transpose(1, 0, 2))
     View(rank=3, row=1, split=(3, 2), axes=(0, 2), at=(0, 0), sizes=(3, 2))
     """
     shape, row = places.shape, tensor.row_elements
@@ -146,7 +146,7 @@ def _viewed(tensor: Tensor, heads: int, shape: Shape, what: str) -> tuple[Tensor
     heads that share keys are its rows, which are an axis less than they are in the view.
     """
     for stored in (tensor, replace(tensor, row_axis=None)):
-        view = view_of(stored, _as_heads(stored, heads, what).reshape(shape))
+        view = find_view(stored, _as_heads(stored, heads, what).reshape(shape))
         if view is not None:
             return stored, view
     raise AssertionError(f"{what} of one row is evenly spaced")
@@ -231,7 +231,7 @@ def _by_group(mask: np.ndarray, few: int, share: int) -> np.ndarray:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def views_of(layer: Layer) -> tuple[View, View, View, View]:
+def find_views(layer: Layer) -> tuple[View, View, View, View]:
     """Of queries, keys, values and the output."""
     views: tuple[View, View, View, View] = layer.attributes["views"]
     return views
@@ -243,13 +243,13 @@ def _runs_with(layer: Layer, position: int, axis: int | None) -> bool:
     """
     if axis is None:
         return False
-    behind = axis - (views_of(layer)[0].rank - 2)
+    behind = axis - (find_views(layer)[0].rank - 2)
     return behind < 0 or position == (QUERIES, VALUES)[behind]
 
 
 def _by_rows(layer: Layer, position: int) -> bool:
     """Whether a row of the output needs one row of the operand, that of the same index."""
-    views, axis = views_of(layer), views_of(layer)[3].row
+    views, axis = find_views(layer), find_views(layer)[3].row
     if position >= MASKS:
         tensor, own, rank = layer.inputs[position], layer.input_axes[position], views[3].rank
         if tensor is None or own is None or axis is None or axis == rank - 1:
@@ -259,12 +259,12 @@ def _by_rows(layer: Layer, position: int) -> bool:
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return rows_where(layer, out, lambda position: _by_rows(layer, position))
+    return broadcast_rows(layer, out, lambda position: _by_rows(layer, position))
 
 
 def _repeats(layer: Layer) -> bool:
     """Whether no row of the output needs a part of an operand that depends on its number."""
-    rank, axis = views_of(layer)[3].rank, views_of(layer)[3].row
+    rank, axis = find_views(layer)[3].rank, find_views(layer)[3].row
     if axis is None:
         return True
     masks = [array.shape for position, array in layer.constants.items() if position >= MASKS]
@@ -285,18 +285,18 @@ def _repeats(layer: Layer) -> bool:
 
 
 def _mode(layer: Layer) -> Mode:
-    return Mode.WHOLE if views_of(layer)[3].row is None else Mode.ROWS
+    return Mode.WHOLE if find_views(layer)[3].row is None else Mode.ROWS
 
 
 def _cost(layer: Layer, out: Rows) -> int:
     """Multiply-accumulates of both products."""
-    keys, channels, values = sizes_of(layer)
+    keys, channels, values = attention_sizes(layer)
     return len(out) * layer.output.row_elements * keys * (channels + values) // values
 
 
 def _length(layer: Layer, position: int, axis: int) -> int:
     """Size of an axis of an operand's view."""
-    view, tensor = views_of(layer)[position], layer.inputs[position]
+    view, tensor = find_views(layer)[position], layer.inputs[position]
     assert tensor is not None
     if view.row == axis:
         return tensor.rows
@@ -306,21 +306,21 @@ def _length(layer: Layer, position: int, axis: int) -> int:
 # --- the kernel ---------------------------------------------------------------------------------
 
 
-def part_of(layer: Layer, position: int, array: np.ndarray, out: Rows) -> np.ndarray:
+def slice_operand(layer: Layer, position: int, array: np.ndarray, out: Rows) -> np.ndarray:
     """Queries, keys or values with the axes of their view, of the rows that `_input_rows` names: what these output
     rows need.
     """
-    axis = views_of(layer)[3].row
+    axis = find_views(layer)[3].row
     if axis is None or _by_rows(layer, position) or not _runs_with(layer, position, axis):
         return array
     return _cut(array, axis, out)
 
 
-def aligned_mask(layer: Layer, position: int, mask: np.ndarray, out: Rows) -> np.ndarray:
+def align_mask(layer: Layer, position: int, mask: np.ndarray, out: Rows) -> np.ndarray:
     """A mask, of a computed one the rows that `_input_rows` names, with all axes of the scores: what these output rows
     need (scores have no axis of the output's channels).
     """
-    rank, axis = views_of(layer)[0].rank, views_of(layer)[3].row
+    rank, axis = find_views(layer)[0].rank, find_views(layer)[3].row
     array = mask.reshape((1,) * (rank - mask.ndim) + mask.shape)
     if axis is None or axis == rank - 1 or _by_rows(layer, position):
         return array
@@ -331,17 +331,17 @@ def _cut(array: np.ndarray, axis: int, out: Rows) -> np.ndarray:
     return array if array.shape[axis] == 1 else cut(array, axis, slice(out.start, out.stop))
 
 
-def masks_of(layer: Layer, out: Rows) -> list[np.ndarray]:
+def slice_masks(layer: Layer, out: Rows) -> list[np.ndarray]:
     """The constants that are added to the scores of these output rows: parts of the same arrays for all rows, whose
     last axis, that of the keys, is stored side by side.
     """
-    return [aligned_mask(layer, k, mask, out) for k, mask in _wide_masks(layer).items()]
+    return [align_mask(layer, k, mask, out) for k, mask in _wide_masks(layer).items()]
 
 
-@remembered
+@memoize_layer
 def _wide_masks(layer: Layer) -> dict[int, np.ndarray]:
     """By position."""
-    keys = sizes_of(layer)[0]
+    keys = attention_sizes(layer)[0]
     return {
         position: np.ascontiguousarray(np.broadcast_to(mask, (*mask.shape[:-1], keys)))
         for position, mask in sorted(layer.constants.items())
@@ -349,15 +349,15 @@ def _wide_masks(layer: Layer) -> dict[int, np.ndarray]:
     }
 
 
-def first_query(layer: Layer, out: Rows) -> int:
+def first_query_number(layer: Layer, out: Rows) -> int:
     """The number of the first query of these output rows."""
-    view = views_of(layer)[3]
+    view = find_views(layer)[3]
     return out.start if view.row == view.rank - 2 else 0
 
 
-def sizes_of(layer: Layer) -> tuple[int, int, int]:
+def attention_sizes(layer: Layer) -> tuple[int, int, int]:
     """How many keys there are, and how many channels a key and a value have."""
-    rank = views_of(layer)[0].rank
+    rank = find_views(layer)[0].rank
     return (
         _length(layer, 1, rank - 2),
         _length(layer, 1, rank - 1),
@@ -367,23 +367,25 @@ def sizes_of(layer: Layer) -> tuple[int, int, int]:
 
 def _kernel(layer: Layer) -> Emit:
     scale, cap = layer.attributes["scale"], layer.attributes["softcap"]
-    views = views_of(layer)
+    views = find_views(layer)
 
     def emit(work: Work) -> list[Call]:
         rows = work.phase.out
-        out, masks = seen(work.result, views[3]), masks_of(layer, rows)
+        out, masks = view_slab(work.result, views[3]), slice_masks(layer, rows)
         operands = []
         for position, view in enumerate(views[:MASKS]):
             slab = work.slabs[position]
             assert slab is not None
-            operands.append(part_of(layer, position, seen(slab, view), rows))
+            operands.append(slice_operand(layer, position, view_slab(slab, view), rows))
         q, k, v = operands
         for position, (tensor, slab) in enumerate(zip(layer.inputs, work.slabs, strict=True)):
             if position >= MASKS and tensor is not None and slab is not None:
-                masks.append(aligned_mask(layer, position, tensor.to_onnx(slab), rows))
+                masks.append(align_mask(layer, position, tensor.to_onnx(slab), rows))
         if layer.attributes["causal"]:
             shape = (*(1,) * len(out.shape[:-2]), q.shape[-2], k.shape[-2])
-            masks.append(np.triu(np.full(shape, -np.inf, out.dtype), 1 + first_query(layer, rows)))
+            masks.append(
+                np.triu(np.full(shape, -np.inf, out.dtype), 1 + first_query_number(layer, rows))
+            )
         batch = out.shape[:-2]
         q, k, v = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
         masks = [np.broadcast_to(mask, (*batch, *mask.shape[-2:])) for mask in masks]
@@ -408,7 +410,7 @@ def _kernel(layer: Layer) -> Emit:
             work.scratch.rewind(mark)
         return calls
 
-    return in_float32(emit)
+    return compute_in_float32(emit)
 
 
 def _attended(
@@ -424,7 +426,7 @@ def _attended(
     operands: q, keys, v of shapes (..., positions, channels), (..., channels, keys) and (..., keys, channels).
     """
     calls: list[Call] = []
-    q, keys, v = (ready(array, out.dtype, scratch, calls) for array in operands)
+    q, keys, v = (prepare_operand(array, out.dtype, scratch, calls) for array in operands)
     scores = scratch.take((*q.shape[:-1], keys.shape[-1]), q.dtype)
     folded = scratch.take((*q.shape[:-1], 1), q.dtype)
     calls.append((np.matmul, (q, keys, scores)))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError, PlanError
-from csdfgen.model.formats import Format, accumulator_of
+from csdfgen.model.formats import Format, accumulator_type
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Slab, Window, slabs
 
@@ -112,7 +112,7 @@ class Scratch:
     @property
     def room(self) -> int:
         """Bytes that the next array may have."""
-        return max(0, self.limit - aligned_size(self._at))
+        return max(0, self.limit - align_size(self._at))
 
     def little(self, touched: int) -> int:
         """Bytes that work which reads and writes so many is given at any price; 0 otherwise."""
@@ -143,13 +143,13 @@ class Scratch:
         return self._buffer[start : self._at].view(dt).reshape(shape)
 
     def _next(self, size: int) -> int:
-        start = aligned_size(self._at)
+        start = align_size(self._at)
         self._at = start + size
         self.end = max(self.end, self._at)
         return start
 
 
-def aligned_size(size: int) -> int:
+def align_size(size: int) -> int:
     """Where an array may start behind `size` bytes."""
     return -(-size // Scratch.ALIGN) * Scratch.ALIGN
 
@@ -224,7 +224,7 @@ Emit = Callable[[Work], Iterable[Call]]
 """What a phase has to work with -> the calls that compute it."""
 
 
-def each_phase(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
+def make_phase_kernel(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
     """The kernel of an operator that prepares nothing once for a layer: (layer, work) -> calls."""
     return lambda layer: partial(make, layer)
 
@@ -265,7 +265,7 @@ class Alias:
     start: int = 0
 
 
-def one_by_one(layer: Layer, images: int) -> bool:
+def takes_single_images(layer: Layer, images: int) -> bool:
     """A kernel that takes one image at a time."""
     return False
 
@@ -283,9 +283,9 @@ def output_format(layer: Layer) -> Format:
     return layer.output.format
 
 
-def in_the_accumulator(layer: Layer) -> Format:
+def accumulator_format(layer: Layer) -> Format:
     """The state of a layer that sums up: the output's elements in the type in which sums are formed."""
-    return Format(accumulator_of(layer.output.dtype))
+    return Format(accumulator_type(layer.output.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Operator:
     shift_invariant: bool | Callable[[Layer], bool] = False
     pattern: Callable[[Layer, Rows], Hashable | None] = lambda layer, out: None
     takes: Callable[[Layer, int], Takes] = lambda layer, position: Takes.EVEN
-    joins: Callable[[Layer, int], bool] = one_by_one
+    joins: Callable[[Layer, int], bool] = takes_single_images
     constant_inputs: frozenset[int] = frozenset()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     structure: str = "row-phased"
@@ -401,7 +401,7 @@ class ConstantOperandError(ModelError):
         self.operand = operand
 
 
-def with_tensors(
+def build_with_tensors(
     make: Callable[[Node], tuple[Layer, ...]],
     node: Node,
     written: Callable[[str, np.ndarray], Tensor],
@@ -418,7 +418,7 @@ def with_tensors(
             raise
         tensor = written(f"{node.name}/input {at}", error.operand)
         inputs = (*node.inputs[:at], tensor, *node.inputs[at + 1 :])
-        return with_tensors(make, replace(node, inputs=inputs), written)
+        return build_with_tensors(make, replace(node, inputs=inputs), written)
 
 
 class ComputedOperandError(ModelError):
@@ -462,7 +462,7 @@ def _rows_alike(layer: Layer) -> bool:
     row by row, of which there is one at least.
     """
     pairs = zip(layer.inputs, layer.input_axes, strict=True)
-    if layer.output.rows not in [height_along(t, axis) for t, axis in pairs if t is not None]:
+    if layer.output.rows not in [axis_height(t, axis) for t, axis in pairs if t is not None]:
         return False
     for constant in layer.constants.values():
         axis = aligned_axis(Tensor("", constant.shape), layer.output)
@@ -485,23 +485,25 @@ def is_aligned(tensor: Tensor, axis: int | None, output: Tensor) -> bool:
     )
 
 
-def height_along(tensor: Tensor, axis: int | None) -> int:
+def axis_height(tensor: Tensor, axis: int | None) -> int:
     """Rows of a tensor when it is read along `axis`; 1 for natural order."""
     return 1 if axis is None else tensor.shape[axis]
 
 
-def rows_where(layer: Layer, out: Rows, alike: Callable[[int], bool]) -> tuple[Rows | None, ...]:
+def broadcast_rows(
+    layer: Layer, out: Rows, alike: Callable[[int], bool]
+) -> tuple[Rows | None, ...]:
     """`input_rows` that are the output's for operands at some positions, for which alike holds; others are read whole."""
     pairs = enumerate(zip(layer.inputs, layer.input_axes, strict=True))
     return tuple(
-        None if t is None else out if alike(k) else Rows(0, height_along(t, axis))
+        None if t is None else out if alike(k) else Rows(0, axis_height(t, axis))
         for k, (t, axis) in pairs
     )
 
 
 def whole_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     """`input_rows` of an operator that reads all of every operand."""
-    return rows_where(layer, out, lambda position: False)
+    return broadcast_rows(layer, out, lambda position: False)
 
 
 def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -515,7 +517,7 @@ def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
         elif is_aligned(tensor, axis, layer.output):
             found.append(out)
         else:
-            found.append(Rows(0, height_along(tensor, axis)))
+            found.append(Rows(0, axis_height(tensor, axis)))
     return tuple(found)
 
 
@@ -559,7 +561,7 @@ def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tup
         over = operator.accumulate_over
         tensor = layer.inputs[over]
         assert tensor is not None
-        parts = slabs(height_along(tensor, layer.input_axes[over]), height)
+        parts = slabs(axis_height(tensor, layer.input_axes[over]), height)
         return tuple(
             Phase(
                 output_rows, (*whole[:over], part, *whole[over + 1 :]), i == 0, i == len(parts) - 1
@@ -582,7 +584,7 @@ def stored_rows(layer: Layer, position: int, rows: Rows) -> Rows:
     return rows if layer.input_axes[position] == tensor.row_axis else Rows(0, tensor.rows)
 
 
-def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
+def present_slab(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
     """The slab of `rows` along the layer's input axis, out of the stored rows `stored_rows` (a
     view).
     """
@@ -594,7 +596,9 @@ def presented(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np
     return replace(tensor, row_axis=axis).to_storage(tensor.to_onnx(stored))[rows.start : rows.stop]
 
 
-def held_in(operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def allocate_targets(
+    operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """What the kernel of a layer is to write into: the outputs themselves, or new arrays for a state
     of another type, which are rounded into the outputs after the last phase.
     """
@@ -604,7 +608,7 @@ def held_in(operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]) -> 
     return [o if o.dtype == dtype else np.empty(o.shape, dtype) for o in outputs]
 
 
-def written_in(
+def slice_targets(
     operator: Operator, layer: Layer, phase: Phase, targets: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """Of whole outputs the rows that a phase writes."""

@@ -13,8 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Layer, Node, Tensor, remembered
-from csdfgen.ops._operands import normal_axis
+from csdfgen.model.network import Layer, Node, Tensor, memoize_layer
+from csdfgen.ops._operands import normalize_axis
 from csdfgen.ops.base import (
     MICROSOFT,
     REQUIRED,
@@ -26,8 +26,8 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.ops.composing import Composition, Operand, composed
-from csdfgen.ops.linear import MATMUL, ready
+from csdfgen.ops.composing import Composition, Operand, composed_operator
+from csdfgen.ops.linear import MATMUL, prepare_operand
 
 Results = Iterable[Operand | None]
 
@@ -151,7 +151,7 @@ def pack_pairs(integers: np.ndarray) -> np.ndarray:
     return padded[:, ::2] | padded[:, 1::2] << 4
 
 
-@remembered
+@memoize_layer
 def _on_floats(layer: Layer) -> Layer:
     """The layer as a MatMul, with anything for weights."""
     shape = layer.attributes["K"], layer.attributes["N"]
@@ -177,7 +177,7 @@ def _kernel(layer: Layer) -> Emit:
         a = replace(x, row_axis=layer.input_axes[0]).to_onnx(work.slab)
         out = layer.output.to_onnx(work.result)
         a, out = (a[None], out[None]) if a.ndim == 1 else (a, out)
-        a = ready(a, np.dtype(np.float32), scratch, calls)
+        a = prepare_operand(a, np.dtype(np.float32), scratch, calls)
         mark = scratch.mark
         for panel, pairs in enumerate(packed):
             weights = widened(pairs, scratch, calls)
@@ -207,7 +207,7 @@ def _gathered(make: Composition, node: Node) -> Results:
     indices, bits = require_tensor(node, 1), _bits(node)
     packed, scales = require_constant(node, 0), require_constant(node, 2)
     size = packed.shape[-1] * 8 // bits
-    axis = normal_axis(int(node.attributes.get("quantize_axis", 1)), packed.ndim)
+    axis = normalize_axis(int(node.attributes.get("quantize_axis", 1)), packed.ndim)
     integers = _unpacked(packed, bits, size)
     zero: np.ndarray | int = 2 ** (bits - 1)
     if node.operand(3) is not None:
@@ -219,7 +219,7 @@ def _gathered(make: Composition, node: Node) -> Results:
 
 OPERATORS: tuple[Operator, ...] = (
     replace(
-        composed("MatMulNBits", _matmul),
+        composed_operator("MatMulNBits", _matmul),
         domain=MICROSOFT,
         attributes=MappingProxyType(
             {
@@ -242,7 +242,7 @@ OPERATORS: tuple[Operator, ...] = (
         "The product is one of floats with any accuracy_level.",
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "GatherBlockQuantized",
         _gathered,
         domain=MICROSOFT,

@@ -17,10 +17,10 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node, Tensor
-from csdfgen.ops._operands import integers, normal_axis, one_of
+from csdfgen.ops._operands import check_word, normalize_axis, read_integers
 from csdfgen.ops.base import MICROSOFT, REQUIRED, Operator, require_constant, require_tensor
-from csdfgen.ops.composing import OPSET, Composition, Operand, composed, required
-from csdfgen.ops.computed_weights import convolved
+from csdfgen.ops.composing import OPSET, Composition, Operand, composed_operator, require
+from csdfgen.ops.computed_weights import compose_convolution
 from csdfgen.ops.convolution import CONV
 
 Results = Iterable[Operand | None]
@@ -38,7 +38,7 @@ def _triangle(make: Composition, node: Node) -> Results:
     if len(x.shape) < 2:
         raise ModelError(f"input of shape {list(x.shape)}; it takes matrices, of 2 axes or more")
     given = node.operand(1)
-    diagonals = (0,) if given is None else integers(require_constant(node, 1), "k")
+    diagonals = (0,) if given is None else read_integers(require_constant(node, 1), "k")
     if len(diagonals) != 1:
         raise ModelError(f"k has {len(diagonals)} numbers, one diagonal is needed")
     ones = np.ones(x.shape[-2:], bool)
@@ -55,7 +55,7 @@ def _hardmax(make: Composition, node: Node) -> Results:
     """
     x = require_tensor(node, 0)
     rank, one = len(x.shape), node.opset >= 13
-    axis = normal_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
+    axis = normalize_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
     source: Operand = x
     if not one:
         source = make.reshaped(x, (*x.shape[:axis], prod(x.shape[axis:])))
@@ -87,7 +87,7 @@ _QUICK = 1.702
 
 def _gated(make: Composition, node: Node) -> Results:
     """SwiGLU: the activation of a gate times another tensor of its shape."""
-    x, other = required(node, 0), required(node, 1)
+    x, other = require(node, 0), require(node, 1)
     if tuple(x.shape) != tuple(other.shape):
         raise ModelError(f"A of shape {list(x.shape)} and B of shape {list(other.shape)} differ")
     alpha = float(node.attributes.get("alpha", 1.0))
@@ -96,7 +96,7 @@ def _gated(make: Composition, node: Node) -> Results:
 
 def _gated_of_microsoft(make: Composition, node: Node) -> Results:
     """SwiGLU of halves of the last axis, or two tensors, kept within limits before."""
-    gate, up = required(node, 0), node.operand(1)
+    gate, up = require(node, 0), node.operand(1)
     if up is None:
         gate, up = _halves(make, gate)
     limit, alpha, beta = (
@@ -113,7 +113,7 @@ def _gated_of_microsoft(make: Composition, node: Node) -> Results:
 
 def _biased_split_gelu(make: Composition, node: Node) -> Results:
     """The first half of the channels of a sum times Gelu of the second."""
-    first, second = _halves(make, make("Add", required(node, 0), required(node, 1)))
+    first, second = _halves(make, make("Add", require(node, 0), require(node, 1)))
     return [make("Mul", first, make("Gelu", second))]
 
 
@@ -127,7 +127,7 @@ def _halves(make: Composition, x: Operand) -> tuple[Operand, Operand]:
 
 def _biased_sum(make: Composition, node: Node) -> Results:
     """BiasAdd."""
-    x, bias, skip = (required(node, k) for k in range(3))
+    x, bias, skip = (require(node, k) for k in range(3))
     return [make("Add", make("Add", x, bias), skip)]
 
 
@@ -149,7 +149,7 @@ def _activated(make: Composition, node: Node, x: Operand, parameters: Sequence[f
     name = node.attributes.get("activation", "")
     if not name:
         return x
-    name = one_of(name, "activation", tuple(_ACTIVATIONS))
+    name = check_word(name, "activation", tuple(_ACTIVATIONS))
     given: dict[str, Any] = dict(zip(_ACTIVATIONS[name], map(float, parameters), strict=False))
     if name != "Clip":
         return make(name, x, **given)
@@ -168,7 +168,7 @@ _GEMM = ("alpha", "beta", "transA", "transB")
 def _fused_conv(make: Composition, node: Node) -> Results:
     """Conv, plus a tensor, activated."""
     x, weights, bias, other = (node.operand(k) for k in range(4))
-    total = convolved(make, replace(node, opset=OPSET), x, weights, bias)
+    total = compose_convolution(make, replace(node, opset=OPSET), x, weights, bias)
     if other is not None:
         total = make("Add", total, other)
     return [_activated(make, node, total, node.attributes.get("activation_params") or ())]
@@ -186,7 +186,7 @@ def _fused_matmul(make: Composition, node: Node) -> Results:
     alpha = float(node.attributes.get("alpha", 1.0))
     operands = []
     for position, which in ((0, "A"), (1, "B")):
-        x = required(node, position)
+        x = require(node, position)
         order = list(range(len(x.shape)))
         if len(order) > 1:
             if node.attributes.get(f"transBatch{which}", 0):
@@ -209,14 +209,14 @@ _STATISTICS = ("mean", "inv_std_var")
 
 def _simplified(make: Composition, node: Node) -> Results:
     """RMSNormalization by its name before ONNX had it."""
-    x, scale = require_tensor(node, 0), required(node, 1)
+    x, scale = require_tensor(node, 0), require(node, 1)
     return [make("RMSNormalization", x, scale, **_plain(node, ("axis", "epsilon")))]
 
 
 def _skipped(make: Composition, node: Node) -> Results:
     """The normalized sum of an input, what skips to it, and a bias; and the sum itself."""
     simple = node.op_type == "SkipSimplifiedLayerNormalization"
-    x, skip, scale = (required(node, k) for k in range(3))
+    x, skip, scale = (require(node, k) for k in range(3))
     shift, bias = (None, node.operand(3)) if simple else (node.operand(3), node.operand(4))
     total = make("Add", x, skip)
     if bias is not None:
@@ -234,12 +234,12 @@ def _embedded(make: Composition, node: Node) -> Results:
     """EmbedLayerNormalization: the normalized sum of the embeddings of words, places and segments; how many words there
     are; and the sum itself.
     """
-    words, places, scale, shift = (required(node, k) for k in (2, 3, 5, 6))
-    ids, segments, mask, at = required(node, 0), node.operand(1), node.operand(7), node.operand(8)
+    words, places, scale, shift = (require(node, k) for k in (2, 3, 5, 6))
+    ids, segments, mask, at = require(node, 0), node.operand(1), node.operand(7), node.operand(8)
     own = make.part(places, 0, 0, ids.shape[1]) if at is None else make("Gather", places, at)
     total = make("Add", make("Gather", words, ids), own)
     if segments is not None:
-        total = make("Add", total, make("Gather", required(node, 4), segments))
+        total = make("Add", total, make("Gather", require(node, 4), segments))
     epsilon = float(node.attributes.get("epsilon", _SKIP_EPSILON))
     found = make("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
     counted = mask is not None and any(node.outputs[1:2])
@@ -248,12 +248,12 @@ def _embedded(make: Composition, node: Node) -> Results:
 
 def _group_norm(make: Composition, node: Node) -> Results:
     """GroupNorm."""
-    return [_grouped(make, node, required(node, 0))]
+    return [_grouped(make, node, require(node, 0))]
 
 
 def _skipped_group_norm(make: Composition, node: Node) -> Results:
     """SkipGroupNorm: of the sum of an input, what skips to it, and a bias; and the sum itself."""
-    x, skip, bias = required(node, 0), required(node, 3), node.operand(4)
+    x, skip, bias = require(node, 0), require(node, 3), node.operand(4)
     if len(skip.shape) == 2:
         skip = make.reshaped(skip, (skip.shape[0], *(1,) * (len(x.shape) - 2), skip.shape[1]))
     total = make("Add", x, skip)
@@ -264,7 +264,7 @@ def _skipped_group_norm(make: Composition, node: Node) -> Results:
 
 def _grouped(make: Composition, node: Node, x: Operand) -> Operand:
     """GroupNormalization of channels that may be last, and SiLU behind it."""
-    scale, shift = required(node, 1), required(node, 2)
+    scale, shift = require(node, 1), require(node, 2)
     rank, last = len(x.shape), bool(node.attributes.get("channels_last", 1))
     if rank < 3:
         raise ModelError(f"input of shape {list(x.shape)}; it takes 3 axes or more")
@@ -289,7 +289,7 @@ def _grouped(make: Composition, node: Node, x: Operand) -> Operand:
 
 def _rotary(make: Composition, node: Node) -> Results:
     """RotaryEmbedding of ONNX: its caches have a line a position, or are given for each image and position."""
-    x, tables = require_tensor(node, 0), (required(node, 1), required(node, 2))
+    x, tables = require_tensor(node, 0), (require(node, 1), require(node, 2))
     return [_rotated(make, node, x, tables, node.operand(3))]
 
 
@@ -299,8 +299,8 @@ def _rotary_of_microsoft(make: Composition, node: Node) -> Results:
         "is_packed_batching", 0
     ):
         raise ModelError("scale and is_packed_batching are not supported; export without them")
-    x, tables = require_tensor(node, 0), (required(node, 2), required(node, 3))
-    positions = required(node, 1)
+    x, tables = require_tensor(node, 0), (require(node, 2), require(node, 3))
+    positions = require(node, 1)
     images, count = x.shape[0], x.shape[-2]
     if tuple(positions.shape) == (1,):
         steps = np.arange(count, dtype=np.int64)[None]
@@ -373,8 +373,8 @@ _BY_AXES = "row-phased; whole when an axis is the row axis"
 _PRODUCT = "row-phased; whole when no axis of rows survives the product"
 
 OPERATORS: tuple[Operator, ...] = (
-    composed("Trilu", _triangle, since=14, attributes={"upper": 1}, constant_inputs=(1,)),
-    composed(
+    composed_operator("Trilu", _triangle, since=14, attributes={"upper": 1}, constant_inputs=(1,)),
+    composed_operator(
         "Hardmax",
         _hardmax,
         since=7,
@@ -382,13 +382,13 @@ OPERATORS: tuple[Operator, ...] = (
         structure="row-phased; whole along the row axis",
         notes="Before opset 13 all axes from `axis` on are one.",
     ),
-    composed("BiasGelu", _biased_gelu, domain=MICROSOFT),
-    composed("FastGelu", _biased_gelu, domain=MICROSOFT),
-    composed("QuickGelu", _quick_gelu, domain=MICROSOFT, attributes={"alpha": _QUICK}),
-    composed("BiasAdd", _biased_sum, domain=MICROSOFT),
-    composed("BiasSplitGelu", _biased_split_gelu, domain=MICROSOFT),
-    composed("SwiGLU", _gated, since=28, attributes={"alpha": 1.0}),
-    composed(
+    composed_operator("BiasGelu", _biased_gelu, domain=MICROSOFT),
+    composed_operator("FastGelu", _biased_gelu, domain=MICROSOFT),
+    composed_operator("QuickGelu", _quick_gelu, domain=MICROSOFT, attributes={"alpha": _QUICK}),
+    composed_operator("BiasAdd", _biased_sum, domain=MICROSOFT),
+    composed_operator("BiasSplitGelu", _biased_split_gelu, domain=MICROSOFT),
+    composed_operator("SwiGLU", _gated, since=28, attributes={"alpha": 1.0}),
+    composed_operator(
         f"{MICROSOFT}.SwiGLU",
         _gated_of_microsoft,
         domain=MICROSOFT,
@@ -399,7 +399,7 @@ OPERATORS: tuple[Operator, ...] = (
             "round_activation": 0,
         },
     ),
-    composed(
+    composed_operator(
         "FusedConv",
         _fused_conv,
         domain=MICROSOFT,
@@ -411,7 +411,7 @@ OPERATORS: tuple[Operator, ...] = (
         notes="A Conv, an Add, and an activation.",
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "FusedGemm",
         _fused_gemm,
         domain=MICROSOFT,
@@ -430,7 +430,7 @@ OPERATORS: tuple[Operator, ...] = (
         multiplies=True,
     ),
     *(
-        composed(
+        composed_operator(
             op_type,
             _fused_matmul,
             domain=MICROSOFT,
@@ -443,7 +443,7 @@ OPERATORS: tuple[Operator, ...] = (
             ("TransposeMatMul", {}),
         )
     ),
-    composed(
+    composed_operator(
         "SimplifiedLayerNormalization",
         _simplified,
         attributes={"axis": -1, "epsilon": 1e-5, "stash_type": 1},
@@ -451,7 +451,7 @@ OPERATORS: tuple[Operator, ...] = (
         notes="RMSNormalization, as onnxruntime writes it into ONNX's own domain.",
     ),
     *(
-        composed(
+        composed_operator(
             op_type,
             _skipped,
             domain=MICROSOFT,
@@ -461,14 +461,14 @@ OPERATORS: tuple[Operator, ...] = (
         )
         for op_type in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
     ),
-    composed(
+    composed_operator(
         "EmbedLayerNormalization",
         _embedded,
         domain=MICROSOFT,
         attributes={"epsilon": _SKIP_EPSILON, "mask_index_type": None},
     ),
     *(
-        composed(
+        composed_operator(
             op_type,
             write,
             domain=MICROSOFT,
@@ -483,13 +483,13 @@ OPERATORS: tuple[Operator, ...] = (
         )
         for op_type, write in (("GroupNorm", _group_norm), ("SkipGroupNorm", _skipped_group_norm))
     ),
-    composed(
+    composed_operator(
         "RotaryEmbedding",
         _rotary,
         since=23,
         attributes={"interleaved": 0, "num_heads": 0, "rotary_embedding_dim": 0},
     ),
-    composed(
+    composed_operator(
         f"{MICROSOFT}.RotaryEmbedding",
         _rotary_of_microsoft,
         domain=MICROSOFT,

@@ -36,11 +36,19 @@ from csdfgen.ops import (
     reshaping,
     selection,
 )
-from csdfgen.ops._operands import required
-from csdfgen.ops.base import Operator, with_tensors
+from csdfgen.ops._operands import require
+from csdfgen.ops.base import Operator, build_with_tensors
 from csdfgen.ops.evaluated import run_layer
 
-__all__ = ["OPSET", "Composition", "Operand", "Write", "composed", "is_composed", "required"]
+__all__ = [
+    "OPSET",
+    "Composition",
+    "Operand",
+    "Write",
+    "composed_operator",
+    "is_composed",
+    "require",
+]
 
 Operand = Tensor | np.ndarray
 
@@ -91,7 +99,7 @@ class Composition:
             assert first is not None
             given[0] = Tensor("constant", first.shape, Format(first.dtype.name))
         node = Node(name, op_type, opset, attributes, tuple(given), made)
-        layers = with_tensors(_OPERATORS[op_type].layers, node, self._constant)
+        layers = build_with_tensors(_OPERATORS[op_type].layers, node, self._constant)
         if known:
             (layer,) = layers
             return run_layer(_OPERATORS[op_type], layer, arrays)
@@ -175,7 +183,7 @@ Write = Callable[[Composition, Node], Iterable[Operand | None]]
 """(layers so far, node) -> the results of the node by output position. Raises ModelError."""
 
 
-def composed(
+def composed_operator(
     op_type: str,
     write: Write,
     *,

@@ -18,18 +18,18 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops.base import Operator
-from csdfgen.ops.composing import Composition, Operand, Write, composed
+from csdfgen.ops.composing import Composition, Operand, Write, composed_operator
 from csdfgen.ops.convolution import CONV, CONV_TRANSPOSE
 from csdfgen.ops.maxima import tap_slices
 from csdfgen.ops.reducing import FLOATS
-from csdfgen.ops.windows import window_attributes, windows_of
+from csdfgen.ops.windows import list_windows, window_attributes
 
 
 def _convolved(make: Composition, node: Node) -> Iterable[Operand | None]:
-    return [convolved(make, node, *(node.operand(k) for k in range(3)))]
+    return [compose_convolution(make, node, *(node.operand(k) for k in range(3)))]
 
 
-def convolved(
+def compose_convolution(
     make: Composition, node: Node, x: Operand | None, weights: Operand | None, bias: Operand | None
 ) -> Operand:
     """A Conv of operands any of which may be computed, with the attributes of a node. Raises ModelError."""
@@ -71,7 +71,7 @@ def _transposed(make: Composition, node: Node) -> Iterable[Operand | None]:
     layer = CONV_TRANSPOSE.build(replace(node, inputs=(source, zeros), outputs=("y",)))
     _, outputs, *sizes = layer.output.shape
     _check_bias(bias, outputs)
-    windows, group = windows_of(layer.attributes), layer.attributes["group"]
+    windows, group = list_windows(layer.attributes), layer.attributes["group"]
     apart = [w.stride for w in windows]
     images, channels, *spatial = x.shape
     if max(apart) > 1:
@@ -118,7 +118,7 @@ def _product(make: Composition, node: Node, x: Operand, weights: Operand) -> Ope
     if declared is not None and list(declared) != kernel:
         raise ModelError(f"kernel_shape={list(declared)} but the weights are {kernel}")
     spatial = x.shape[2:]
-    windows = windows_of(window_attributes(node, kernel, spatial, crops=True))
+    windows = list_windows(window_attributes(node, kernel, spatial, crops=True))
     sizes = tuple(
         (size + w.pad_top + w.pad_bottom - w.extent) // w.stride + 1
         for size, w in zip(spatial, windows, strict=True)
@@ -164,7 +164,7 @@ def _multiplied(make: Composition, taps: list[Operand], weights: Operand) -> Ope
 
 def _one_or_more(operator: Operator, write: Write) -> Operator:
     """A layer of an operator where weights and bias are constants, else what is written instead."""
-    computed = composed(operator.op_type, write).parts
+    computed = composed_operator(operator.op_type, write).parts
     assert computed is not None
 
     def parts(node: Node) -> tuple[Layer, ...]:

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.files import file_of
-from csdfgen.model.formats import Format, accumulator_of
-from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
+from csdfgen.files import find_mapped_file
+from csdfgen.model.formats import Format, accumulator_type
+from csdfgen.model.network import Layer, Node, Shape, Tensor, memoize_layer
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops._depthwise_products import depthwise_products, tiled
+from csdfgen.ops._depthwise_products import depthwise_products, tile_weights
 from csdfgen.ops._im2col import Axis, Into, Job
-from csdfgen.ops._operands import first_only, node_layer, source_of
+from csdfgen.ops._operands import first_input_rows, get_source, node_layer
 from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops.base import (
     Call,
@@ -38,13 +38,13 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
-    in_the_accumulator,
+    accumulator_format,
     require_constant,
     require_tensor,
 )
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.ops.spread import Spread, Stack
-from csdfgen.ops.windows import WINDOW, read_rows, window_attributes, windows_of
+from csdfgen.ops.windows import WINDOW, list_windows, read_rows, window_attributes
 
 ROW_AXIS = 2
 
@@ -140,7 +140,7 @@ def conv_layer(
         raise ModelError(f"group={group} does not divide the {weights.shape[0]} output channels")
     sizes = [
         (size + w.pad_top + w.pad_bottom - w.extent) // w.stride + 1
-        for size, w in zip(x.shape[2:], windows_of(attributes), strict=True)
+        for size, w in zip(x.shape[2:], list_windows(attributes), strict=True)
     ]
     return _layer(
         node, x, _channels_last(weights), bias, attributes, weights.shape[0], sizes, stored
@@ -154,23 +154,23 @@ def _channels_last(weights: np.ndarray) -> np.ndarray:
     Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not
     copy. Weights of a mapped file stay as they are there.
     """
-    if file_of(weights) is not None:
+    if find_mapped_file(weights) is not None:
         return weights
     stored = np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
     return np.moveaxis(stored, (-1, -2), (0, 1))
 
 
-@remembered
+@memoize_layer
 def window(layer: Layer) -> Window:
     """The sliding window of a Conv layer along its rows."""
-    return windows_of(layer.attributes)[0]
+    return list_windows(layer.attributes)[0]
 
 
 def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, read_rows(window(layer), out, source_of(layer).shape[ROW_AXIS]))
+    return first_input_rows(layer, read_rows(window(layer), out, get_source(layer).shape[ROW_AXIS]))
 
 
-@remembered
+@memoize_layer
 def _conv_mode(layer: Layer) -> Mode:
     """One output row out of several input rows is a sum over them: a fully connected layer in
     disguise.
@@ -186,7 +186,9 @@ def _conv_cost(layer: Layer, out: Rows) -> int:
 
 
 def _conv_kernel(layer: Layer) -> Emit:
-    return conv_kernel(layer, layer.constants[1], _bias(layer), accumulator_of(layer.output.dtype))
+    return conv_kernel(
+        layer, layer.constants[1], _bias(layer), accumulator_type(layer.output.dtype)
+    )
 
 
 def conv_kernel(
@@ -206,7 +208,7 @@ def conv_kernel(
     """
     rows, *inner = (
         Axis(count, -w.pad_top, w.stride, w.kernel, w.dilation)
-        for count, w in zip(layer.output.shape[2:], windows_of(layer.attributes), strict=True)
+        for count, w in zip(layer.output.shape[2:], list_windows(layer.attributes), strict=True)
     )
     arithmetic = _Arithmetic.of(layer, dtype)
     packed = arithmetic.pack(_by_group(layer, weights).swapaxes(1, 2))
@@ -251,7 +253,7 @@ class _Arithmetic:
     @classmethod
     def of(cls, layer: Layer, dtype: str) -> _Arithmetic:
         depthwise = (
-            1 < layer.attributes["group"] == source_of(layer).shape[1] == layer.output.shape[1]
+            1 < layer.attributes["group"] == get_source(layer).shape[1] == layer.output.shape[1]
         )
         return cls(
             depthwise,
@@ -265,7 +267,7 @@ class _Arithmetic:
         if self.axes == 1:
             weights = weights[..., None]
         if self.depthwise:
-            return tiled(np.moveaxis(weights[:, 0, 0], 0, -1).astype(self.dtype), self.width)
+            return tile_weights(np.moveaxis(weights[:, 0, 0], 0, -1).astype(self.dtype), self.width)
         return np.ascontiguousarray(np.moveaxis(weights, (1, 2), (-2, -1)), self.dtype)
 
     def rows_of(self, packed: np.ndarray, start: int, stop: int) -> np.ndarray:
@@ -285,7 +287,7 @@ class _Arithmetic:
 def _bias(layer: Layer) -> np.ndarray | None:
     if 2 not in layer.constants:
         return None
-    return layer.constants[2].astype(accumulator_of(layer.output.dtype), copy=False)
+    return layer.constants[2].astype(accumulator_type(layer.output.dtype), copy=False)
 
 
 def _joins(layer: Layer, images: int) -> bool:
@@ -327,7 +329,7 @@ def _build_transpose(node: Node) -> Layer:
     attributes = _attributes(CONV_TRANSPOSE, node, x, weights)
     if weights.shape[0] != x.shape[1]:
         raise ModelError(f"weights take {weights.shape[0]} channels, the input has {x.shape[1]}")
-    windows = windows_of(attributes)
+    windows = list_windows(attributes)
     count = len(windows)
     surplus = _sizes(node, "output_padding", count, least=0) or (0,) * count
     natural = [
@@ -375,13 +377,13 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
     Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
     """
-    w, height = windows_of(layer.attributes)[0], source_of(layer).shape[ROW_AXIS]
+    w, height = list_windows(layer.attributes)[0], get_source(layer).shape[ROW_AXIS]
     if not out:
-        return first_only(layer, Rows(0, 0))
+        return first_input_rows(layer, Rows(0, 0))
     start = -(-(out.start + w.pad_top - w.extent + 1) // w.stride)
     stop = (out.stop - 1 + w.pad_top) // w.stride + 1
     low = min(max(0, start), height)
-    return first_only(layer, Rows(low, max(low, min(height, stop))))
+    return first_input_rows(layer, Rows(low, max(low, min(height, stop))))
 
 
 def _transpose_cost(layer: Layer, out: Rows) -> int:
@@ -434,9 +436,9 @@ class _Residues:
 
 def _transpose_kernel(layer: Layer) -> Emit:
     axes = [
-        _Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in windows_of(layer.attributes)
+        _Residues(w.stride, w.pad_top, w.kernel, w.dilation) for w in list_windows(layer.attributes)
     ]
-    arithmetic = _Arithmetic.of(layer, accumulator_of(layer.output.dtype))
+    arithmetic = _Arithmetic.of(layer, accumulator_type(layer.output.dtype))
     bias, by_group = _bias(layer), _by_group(layer, layer.constants[1])
     classes = [
         (residues, [axis.classes[r] for axis, r in zip(axes, residues, strict=True)])
@@ -489,7 +491,7 @@ CONV = Operator(
     kernel=_conv_kernel,
     cost=_conv_cost,
     mode=_conv_mode,
-    state=in_the_accumulator,
+    state=accumulator_format,
     window=window,
     shift_invariant=True,
     takes=lambda layer, position: Takes.SPREAD,

@@ -138,7 +138,7 @@ def copy_segments(
     return np.copyto, (target, source)
 
 
-def contiguous(array: np.ndarray, scratch: Scratch, calls: list[Call]) -> np.ndarray:
+def make_contiguous(array: np.ndarray, scratch: Scratch, calls: list[Call]) -> np.ndarray:
     """The array itself if it is contiguous, else a copy in the workspace."""
     if array.flags.c_contiguous:
         return array
@@ -158,7 +158,7 @@ def take(
     """The elements at `indices` along an axis, contiguous; written to `target` if given and
     contiguous, else to scratch.
     """
-    source = contiguous(source, scratch, calls)
+    source = make_contiguous(source, scratch, calls)
     if target is None or not target.flags.c_contiguous:
         shape = (*source.shape[:axis], len(indices), *source.shape[axis + 1 :])
         target = scratch.take(shape, source.dtype)

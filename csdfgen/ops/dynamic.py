@@ -13,9 +13,9 @@ from onnx import TensorProto
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.base import MICROSOFT, Operator, require_constant, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed, required
+from csdfgen.ops.composing import Composition, Operand, composed_operator, require
 from csdfgen.ops.recurrent import ATTRIBUTES
 
 Results = Iterable[Operand | None]
@@ -46,14 +46,14 @@ def _times(
 
 
 def _matmul(make: Composition, node: Node) -> Results:
-    x, weights, scale = require_tensor(node, 0), required(node, 1), required(node, 2)
+    x, weights, scale = require_tensor(node, 0), require(node, 1), require(node, 2)
     product = _times(make, x, weights, scale, node.operand(3))
     bias = node.operand(4)
     return [product if bias is None else make("Add", product, bias)]
 
 
 def _to_float(make: Composition, node: Node) -> Results:
-    x, weights, *scales = (required(node, k) for k in range(4))
+    x, weights, *scales = (require(node, k) for k in range(4))
     zero_points = node.operand(4), node.operand(5)
     product = _product(make, x, weights, (scales[0], scales[1]), zero_points)
     bias = node.operand(6)
@@ -70,7 +70,7 @@ def _lstm(make: Composition, node: Node) -> Results:
     """Step by step, both directions one after the other."""
     x, (weights, recurrent) = require_tensor(node, X), (require_constant(node, k) for k in (W, R))
     directions = ("forward", "reverse", "bidirectional")
-    direction = one_of(node.attributes.get("direction", "forward"), "direction", directions)
+    direction = check_word(node.attributes.get("direction", "forward"), "direction", directions)
     count = 2 if direction == "bidirectional" else 1
     hidden = recurrent.shape[1] if recurrent.ndim == 3 else 0
     if len(x.shape) != 3 or (weights.shape, recurrent.shape) != (
@@ -142,7 +142,7 @@ def _one_direction(make: Composition, node: Node, number: int, backwards: bool) 
 
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
+    composed_operator(
         "DynamicQuantizeMatMul",
         _matmul,
         domain=MICROSOFT,
@@ -150,14 +150,14 @@ OPERATORS: tuple[Operator, ...] = (
         notes="The range of the left operand is known when all of it is.",
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "MatMulIntegerToFloat",
         _to_float,
         domain=MICROSOFT,
         structure="row-phased; whole when no axis of rows survives the product",
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "DynamicQuantizeLSTM",
         _lstm,
         domain=MICROSOFT,

@@ -18,7 +18,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.base import REQUIRED, Operator
-from csdfgen.ops.composing import Composition, Operand, composed, required
+from csdfgen.ops.composing import Composition, Operand, composed_operator, require
 
 _ELLIPSIS = "..."
 
@@ -33,12 +33,12 @@ class Equation:
     result: tuple[str, ...]
 
 
-def parsed(equation: str, ranks: Sequence[int]) -> Equation:
+def parse_equation(equation: str, ranks: Sequence[int]) -> Equation:
     """An equation for operands of these numbers of axes. Raises ModelError.
 
-    >>> parsed("...ij,jk->...ik", (4, 2))
+    >>> parse_equation("...ij,jk->...ik", (4, 2))
     Equation(operands=(('...1', '...0', 'i', 'j'), ('j', 'k')), result=('...1', '...0', 'i', 'k'))
-    >>> parsed("ij,jk", (2, 2)).result
+    >>> parse_equation("ij,jk", (2, 2)).result
     ('i', 'k')
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -91,9 +91,9 @@ class _Part:
 
 
 def _einsum(make: Composition, node: Node) -> Iterable[Operand | None]:
-    operands = [required(node, position) for position in range(len(node.inputs))]
+    operands = [require(node, position) for position in range(len(node.inputs))]
     text = str(node.attributes["equation"])
-    equation = parsed(text, [len(operand.shape) for operand in operands])
+    equation = parse_equation(text, [len(operand.shape) for operand in operands])
     sizes: dict[str, int] = {}
     for operand, axes in zip(operands, equation.operands, strict=True):
         for axis, size in zip(axes, operand.shape, strict=True):
@@ -197,7 +197,7 @@ def _multiplied(make: Composition, a: _Part, b: _Part) -> _Part:
 
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
+    composed_operator(
         "Einsum",
         _einsum,
         since=12,

@@ -21,7 +21,7 @@ from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import node_layer, required
+from csdfgen.ops._operands import node_layer, require
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -37,7 +37,7 @@ from csdfgen.ops.base import (
     operand_view,
     require_tensor,
 )
-from csdfgen.ops.reducing import FLOATS, INTEGERS, in_blocks
+from csdfgen.ops.reducing import FLOATS, INTEGERS, split_into_blocks
 from csdfgen.ops.spread import Spread, edges
 
 SIGNED = (*FLOATS, *(name for name in INTEGERS if name.startswith("i")))
@@ -86,12 +86,12 @@ Normalise = Callable[[Node, Mapping[str, Any]], Mapping[str, Any]]
 """(node, its attributes and their defaults) -> attributes of the layer; raises ModelError."""
 
 
-def one_call(function: Callable[..., Any]) -> Recipe:
+def single_call(function: Callable[..., Any]) -> Recipe:
     """The recipe of an operator that numpy has: function(*operands, out)."""
     return lambda task: [(function, (*task.operands, task.out))]
 
 
-def same(allowed: Sequence[str], result: str | None = None) -> Types:
+def same_types(allowed: Sequence[str], result: str | None = None) -> Types:
     """All operands have the same type, one of `allowed`; the result has it too, unless `result` is
     given.
     """
@@ -108,7 +108,7 @@ def same(allowed: Sequence[str], result: str | None = None) -> Types:
     return settle
 
 
-def in_place(layer: Layer) -> tuple[Alias, ...]:
+def in_place_aliases(layer: Layer) -> tuple[Alias, ...]:
     """The result may overwrite any operand of its own shape, type and rows."""
     out = layer.output
     return tuple(
@@ -118,7 +118,7 @@ def in_place(layer: Layer) -> tuple[Alias, ...]:
     )
 
 
-def view_of_first(layer: Layer) -> tuple[Alias, ...]:
+def first_operand_alias(layer: Layer) -> tuple[Alias, ...]:
     """The result is the first operand itself, if it has the same type."""
     source = layer.inputs[0]
     unchanged = source is not None and source.dtype == layer.output.dtype
@@ -135,7 +135,7 @@ def elementwise(
     attributes: Mapping[str, Any] | None = None,
     normalise: Normalise | None = None,
     compute_in: Callable[[str], str] | None = None,
-    aliases: Callable[[Layer], tuple[Alias, ...]] = in_place,
+    aliases: Callable[[Layer], tuple[Alias, ...]] = in_place_aliases,
     constant_inputs: frozenset[int] = frozenset(),
     notes: str = "",
 ) -> Operator:
@@ -198,7 +198,7 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
     """The first `count` inputs, at least one; ModelError if one is absent or without elements."""
     found: list[Tensor | np.ndarray] = []
     for position in range(max(1, count)):
-        operand = required(node, position)
+        operand = require(node, position)
         if 0 in operand.shape:
             raise ModelError(
                 f"input {position} has shape {operand.shape}, without elements; give its free sizes with {option('shapes')}"
@@ -298,7 +298,7 @@ def _computed(
             calls.append((np.copyto, (result, target, "unsafe")))
         return calls
 
-    return in_blocks(make, (out, *operands), range(out.ndim), scratch)
+    return split_into_blocks(make, (out, *operands), range(out.ndim), scratch)
 
 
 def _takes(layer: Layer, position: int) -> Takes:

@@ -9,13 +9,13 @@ import numpy as np
 from csdfgen.model.network import Layer
 from csdfgen.ops.base import (
     Operator,
-    height_along,
-    held_in,
+    allocate_targets,
+    axis_height,
     phases,
-    presented,
+    present_slab,
     run_slab,
+    slice_targets,
     stored_rows,
-    written_in,
 )
 
 
@@ -30,7 +30,7 @@ def run_layer(
         for t, a in zip(layer.inputs, arrays, strict=False)
     ]
     read = zip(layer.inputs, layer.input_axes, strict=True)
-    tallest = [height_along(t, axis) for t, axis in read if t is not None]
+    tallest = [axis_height(t, axis) for t, axis in read if t is not None]
     outputs = run_in_slabs(operator, layer, stored, max(*tallest, layer.output.rows, 1))
     return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
 
@@ -40,7 +40,7 @@ def run_in_slabs(
 ) -> list[np.ndarray]:
     """The outputs of one layer as they are stored, from whole inputs as they are stored, so many rows at a time."""
     outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
-    targets = held_in(operator, layer, outputs)
+    targets = allocate_targets(operator, layer, outputs)
     for phase in phases(operator, layer, height):
         slabs: list[np.ndarray | None] = []
         for position, (whole, rows) in enumerate(zip(stored, phase.ins, strict=False)):
@@ -48,8 +48,8 @@ def run_in_slabs(
                 slabs.append(None)
                 continue
             held = stored_rows(layer, position, rows)
-            slabs.append(presented(whole[held.start : held.stop], layer, position, rows))
-        run_slab(operator, layer, phase, slabs, written_in(operator, layer, phase, targets))
+            slabs.append(present_slab(whole[held.start : held.stop], layer, position, rows))
+        run_slab(operator, layer, phase, slabs, slice_targets(operator, layer, phase, targets))
     for output, target in zip(outputs, targets, strict=True):
         if target is not output:
             np.copyto(output, target, "unsafe")

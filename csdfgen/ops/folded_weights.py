@@ -25,11 +25,11 @@ def batch_factors(
     return factor, bias - mean * factor
 
 
-def by_channel(value: np.ndarray, rank: int, axis: int, channels: int) -> np.ndarray | None:
+def channel_values(value: np.ndarray, rank: int, axis: int, channels: int) -> np.ndarray | None:
     """A constant that is combined with a tensor of a rank as one number for each channel, float64
     (channels,); None if it varies along another axis than that of the channels.
 
-    >>> by_channel(np.array([[[2.0]], [[3.0]]]), rank=4, axis=1, channels=2)
+    >>> channel_values(np.array([[[2.0]], [[3.0]]]), rank=4, axis=1, channels=2)
     array([2., 3.])
     """
     if value.ndim > rank or value.size not in (1, channels):
@@ -40,7 +40,7 @@ def by_channel(value: np.ndarray, rank: int, axis: int, channels: int) -> np.nda
     return np.broadcast_to(value.reshape(-1), (channels,)).astype(np.float64)
 
 
-def for_outputs(
+def output_factors(
     factors: np.ndarray, op_type: str, shape: Shape, groups: int = 1, transposed: bool = False
 ) -> np.ndarray:
     """Factors of the channels that a product makes, broadcastable against its weights.
@@ -55,10 +55,10 @@ def for_outputs(
     return factors[:, None] if transposed else factors
 
 
-def for_inputs(
+def input_factors(
     factors: np.ndarray, op_type: str, shape: Shape, groups: int = 1, transposed: bool = False
 ) -> np.ndarray:
-    """Factors of the channels that a Conv, Gemm or MatMul reads, as `for_outputs`."""
+    """Factors of the channels that a Conv, Gemm or MatMul reads, as `output_factors`."""
     if op_type == "Conv":
         return _of_groups(factors, shape, groups)
     return factors if transposed else factors[:, None]
@@ -70,7 +70,7 @@ def _of_groups(factors: np.ndarray, shape: Shape, groups: int) -> np.ndarray:
     return repeated.reshape(*shape[:2], *(1,) * (len(shape) - 2))
 
 
-def scaled(weights: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def scale_weights(weights: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Weights times factors that broadcast against them, in the type and memory order of the weights."""
     # rounded once from float64, in numpy's own buffers instead of arrays of that type
     made = np.empty_like(weights)

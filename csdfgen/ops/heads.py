@@ -19,7 +19,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.attention import ATTENTION, MASKS
 from csdfgen.ops.base import MICROSOFT, REQUIRED, Operator, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed
+from csdfgen.ops.composing import Composition, Operand, composed_operator
 
 Results = Iterable[Operand | None]
 
@@ -438,14 +438,14 @@ _PADDED = {"mask_filter_value": _FILTER, "num_heads": REQUIRED, "scale": 0.0, "u
 OPERATORS: tuple[Operator, ...] = (
     replace(
         ATTENTION,
-        parts=composed("Attention", _attention).parts,
+        parts=composed_operator("Attention", _attention).parts,
         constant_inputs=frozenset(),
         attributes=MappingProxyType(
             {**ATTENTION.attributes, "left_window_size": -1, "right_window_size": -1}
         ),
         notes=_NOTES,
     ),
-    composed(
+    composed_operator(
         f"{MICROSOFT}.Attention",
         _projected,
         domain=MICROSOFT,
@@ -460,7 +460,7 @@ OPERATORS: tuple[Operator, ...] = (
         notes=_NOTES,
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "MultiHeadAttention",
         _multi_head,
         domain=MICROSOFT,

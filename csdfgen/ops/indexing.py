@@ -26,12 +26,12 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import joining
 from csdfgen.ops._operands import (
-    checked_shape,
+    check_shape,
+    check_word,
     node_layer,
-    normal_axis,
-    one_of,
+    normalize_axis,
     output_elements,
-    required,
+    require,
 )
 from csdfgen.ops.base import (
     Call,
@@ -39,14 +39,14 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
-    each_phase,
+    broadcast_rows,
+    make_phase_kernel,
     require_constant,
-    rows_where,
     whole_rows,
 )
-from csdfgen.ops.copies import contiguous
+from csdfgen.ops.copies import make_contiguous
 from csdfgen.ops.elementwise import NUMERIC
-from csdfgen.ops.primitives import looked_up, picked, scattered
+from csdfgen.ops.primitives import look_up, pick_elements, scatter
 from csdfgen.ops.reducing import constant
 
 DATA, INDICES, UPDATES = range(3)
@@ -59,7 +59,7 @@ Operand = Tensor | np.ndarray
 
 
 def _operand(node: Node, position: int) -> Operand:
-    found = required(node, position)
+    found = require(node, position)
     if 0 in found.shape:
         raise ModelError(f"input {position} has shape {list(found.shape)}, without elements")
     return found
@@ -85,7 +85,7 @@ def _longest(shape: Shape) -> int | None:
     return max(range(len(shape)), key=shape.__getitem__) if prod(shape) > 1 else None
 
 
-def in_order(layer: Layer, work: Work, position: int, rows: Rows | None = None) -> np.ndarray:
+def order_axes(layer: Layer, work: Work, position: int, rows: Rows | None = None) -> np.ndarray:
     """An operand in ONNX axis order; rows: of a constant those along the axis that the layer reads it by."""
     slab, tensor = work.slabs[position], layer.inputs[position]
     axis = layer.input_axes[position]
@@ -125,7 +125,7 @@ def _into(target: np.ndarray, made: np.ndarray) -> Call:
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     """Operands that are read along an axis have the rows of the output, others are read whole."""
-    return rows_where(layer, out, lambda position: layer.input_axes[position] is not None)
+    return broadcast_rows(layer, out, lambda position: layer.input_axes[position] is not None)
 
 
 def _gathering(
@@ -136,7 +136,7 @@ def _gathering(
     axes: tuple[int | None, int | None],
     **attributes: Any,
 ) -> Layer:
-    output = Tensor(node.outputs[0], checked_shape(shape), _format(operands[DATA]), row_axis)
+    output = Tensor(node.outputs[0], check_shape(shape), _format(operands[DATA]), row_axis)
     return node_layer(node, operands, (output,), attributes, axes)
 
 
@@ -145,7 +145,7 @@ def _gathering(
 
 def _build_gather(node: Node) -> Layer:
     data, indices = _operand(node, DATA), _indices(node)
-    axis = normal_axis(int(node.attributes.get("axis", 0)), len(data.shape))
+    axis = normalize_axis(int(node.attributes.get("axis", 0)), len(data.shape))
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
     k = _rows_of(data)
     if k is not None and k != axis:
@@ -158,12 +158,12 @@ def _build_gather(node: Node) -> Layer:
 
 def _gather(layer: Layer, work: Work) -> list[Call]:
     out, axis = layer.output, layer.attributes["axis"]
-    data = in_order(layer, work, DATA, work.phase.out)
-    indices = in_order(layer, work, INDICES, work.phase.out)
+    data = order_axes(layer, work, DATA, work.phase.out)
+    indices = order_axes(layer, work, INDICES, work.phase.out)
     before, size = prod(data.shape[:axis]), data.shape[axis]
     calls: list[Call] = []
     # first, as rows that are gathered for the kernel: what is aligned behind it takes equally much either way
-    table = contiguous(data, work.scratch, calls).reshape(before * size, -1)
+    table = make_contiguous(data, work.scratch, calls).reshape(before * size, -1)
     found = _places(indices, size, work.scratch, calls).reshape(-1)
     if before > 1:
         each = work.scratch.take((before, found.size), "int64")
@@ -178,9 +178,9 @@ def _picked(
 ) -> list[Call]:
     """Calls that write rows of a table, one for each place, to the target."""
     if target.flags.c_contiguous:
-        return [(picked, (table, places, target.reshape(len(places), -1)))]
+        return [(pick_elements, (table, places, target.reshape(len(places), -1)))]
     made = scratch.take((len(places), table.shape[1]), table.dtype)
-    return [(picked, (table, places, made)), _into(target, made)]
+    return [(pick_elements, (table, places, made)), _into(target, made)]
 
 
 # GatherElements -----------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _picked(
 def _build_gather_elements(node: Node) -> Layer:
     data, indices = _operand(node, DATA), _indices(node)
     shape, rank = indices.shape, len(data.shape)
-    axis = normal_axis(int(node.attributes.get("axis", 0)), rank)
+    axis = normalize_axis(int(node.attributes.get("axis", 0)), rank)
     fits = len(shape) == rank and all(
         size <= most or k == axis
         for k, (size, most) in enumerate(zip(shape, data.shape, strict=True))
@@ -231,8 +231,8 @@ def _elements(
 def _gather_elements(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
     out, axis = layer.output, layer.attributes["axis"]
-    data = contiguous(in_order(layer, work, DATA), work.scratch, calls)
-    indices = in_order(layer, work, INDICES, work.phase.out)
+    data = make_contiguous(order_axes(layer, work, DATA), work.scratch, calls)
+    indices = order_axes(layer, work, INDICES, work.phase.out)
     # rows of the data that are not those of the phase are all there
     starts = [0] * indices.ndim
     if layer.input_axes[DATA] is None and out.row_axis not in (None, axis):
@@ -241,9 +241,9 @@ def _gather_elements(layer: Layer, work: Work) -> list[Call]:
     found = _elements(indices, axis, data.shape, _steps(data.shape), starts, work.scratch, calls)
     target = out.to_onnx(work.result)
     if target.flags.c_contiguous:
-        return [*calls, (looked_up, (data.reshape(-1), found, target))]
+        return [*calls, (look_up, (data.reshape(-1), found, target))]
     made = work.scratch.take(target.shape, target.dtype)
-    return [*calls, (looked_up, (data.reshape(-1), found, made)), (np.copyto, (target, made))]
+    return [*calls, (look_up, (data.reshape(-1), found, made)), (np.copyto, (target, made))]
 
 
 # GatherND -----------------------------------------------------------------------------------------
@@ -295,8 +295,8 @@ def _flat(
 def _gather_nd(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
     batch, out = layer.attributes["batch_dims"], work.phase.out
-    data = contiguous(in_order(layer, work, DATA), work.scratch, calls)
-    indices = in_order(layer, work, INDICES, out)
+    data = make_contiguous(order_axes(layer, work, DATA), work.scratch, calls)
+    indices = order_axes(layer, work, INDICES, out)
     stop = batch + indices.shape[-1]
     steps = _steps(data.shape[:stop])
     found = _flat(indices, data.shape[batch:stop], steps[batch:], work.scratch, calls)
@@ -313,7 +313,7 @@ def _gather_nd(layer: Layer, work: Work) -> list[Call]:
 
 _REDUCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        "none": scattered,
+        "none": scatter,
         "add": np.add.at,
         "mul": np.multiply.at,
         "max": np.maximum.at,
@@ -325,7 +325,7 @@ _REDUCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 def _scattering(node: Node, **attributes: Any) -> Layer:
     data, updates = _operand(node, DATA), _operand(node, UPDATES)
-    kind = one_of(node.attributes.get("reduction", "none"), "reduction", tuple(_REDUCTIONS))
+    kind = check_word(node.attributes.get("reduction", "none"), "reduction", tuple(_REDUCTIONS))
     if str(updates.dtype) != str(data.dtype):
         raise ModelError(f"updates of type {updates.dtype} for data of type {data.dtype}")
     if kind != "none" and str(data.dtype) not in NUMERIC:
@@ -339,7 +339,7 @@ def _scattering(node: Node, **attributes: Any) -> Layer:
 
 def _build_scatter_elements(node: Node) -> Layer:
     data, indices, updates = (_operand(node, k) for k in range(3))
-    axis = normal_axis(int(node.attributes.get("axis", 0)), len(data.shape))
+    axis = normalize_axis(int(node.attributes.get("axis", 0)), len(data.shape))
     if indices.shape != updates.shape or len(indices.shape) != len(data.shape):
         raise ModelError(
             f"indices of shape {list(indices.shape)} and updates of shape {list(updates.shape)} "
@@ -428,12 +428,12 @@ def _stored_steps(output: Tensor) -> Shape:
 def _scatter(layer: Layer, work: Work) -> list[Call]:
     """The data, and over it the updates at their places in the stored tensor."""
     output, scratch, calls = layer.output, work.scratch, list[Call]()
-    indices, updates = (in_order(layer, work, k) for k in (INDICES, UPDATES))
+    indices, updates = (order_axes(layer, work, k) for k in (INDICES, UPDATES))
     # before all else, as rows that are not evenly spaced are gathered before: the workspace is the same either way
-    values = contiguous(updates, scratch, calls).reshape(-1)
+    values = make_contiguous(updates, scratch, calls).reshape(-1)
     result, steps = work.result, _stored_steps(output)
     target = result if result.flags.c_contiguous else scratch.take(result.shape, result.dtype)
-    data = in_order(layer, work, DATA)
+    data = order_axes(layer, work, DATA)
     calls.append((np.copyto, (output.to_onnx(target), data)))
     if "axis" in layer.attributes:
         axis, starts = layer.attributes["axis"], (0,) * indices.ndim
@@ -453,8 +453,8 @@ def _scatter(layer: Layer, work: Work) -> list[Call]:
             )
     flat, places = target.reshape(-1), places.reshape(-1)
     function = _REDUCTIONS[layer.attributes["reduction"]]
-    if function is scattered:
-        calls.append((scattered, (places, values, flat)))
+    if function is scatter:
+        calls.append((scatter, (places, values, flat)))
     else:
         calls.append((function, (flat, places, values)))
     return calls if target is result else [*calls, (np.copyto, (result, target))]
@@ -471,8 +471,8 @@ def _build_one_hot(node: Node) -> Layer:
             f"depth of shape {list(given.shape)} and values of shape {list(values.shape)}; one number and two are needed"
         )
     rank, depth = len(indices.shape), int(given.item())
-    axis = normal_axis(int(node.attributes.get("axis", -1)), rank + 1)
-    shape = checked_shape((*indices.shape[:axis], depth, *indices.shape[axis:]))
+    axis = normalize_axis(int(node.attributes.get("axis", -1)), rank + 1)
+    shape = check_shape((*indices.shape[:axis], depth, *indices.shape[axis:]))
     k = _rows_of(indices)
     rows = None if k is None else k + (axis <= k)
     output = Tensor(node.outputs[0], shape, _format(values), rows)
@@ -482,8 +482,8 @@ def _build_one_hot(node: Node) -> Layer:
 
 def _one_hot(layer: Layer, work: Work) -> list[Call]:
     axis, depth = layer.attributes["axis"], layer.attributes["depth"]
-    indices = in_order(layer, work, 0, work.phase.out)
-    off, on = (in_order(layer, work, 2)[k : k + 1].reshape(()) for k in range(2))
+    indices = order_axes(layer, work, 0, work.phase.out)
+    off, on = (order_axes(layer, work, 2)[k : k + 1].reshape(()) for k in range(2))
     target = layer.output.to_onnx(work.result)
     found = work.scratch.take(indices.shape, "int64")
     counted = work.scratch.take(indices.shape, "int64")
@@ -535,7 +535,7 @@ def _operator(
         op_type,
         build=build,
         input_rows=more.pop("input_rows", _input_rows),
-        kernel=each_phase(kernel),
+        kernel=make_phase_kernel(kernel),
         cost=output_elements,
         **more,
     )

@@ -24,7 +24,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import with_attributes
+from csdfgen.ops._operands import set_attributes
 from csdfgen.ops.base import Call, require_constant
 
 BYTES = ("int8", "uint8")
@@ -74,7 +74,7 @@ def quantization(
             raise ModelError(
                 f"the {name} of {what} has shape {array.shape}; {wanted} is what there can be"
             )
-    checked_scales(scales, what)
+    check_scales(scales, what)
     several = max(scales.size, zeros.size) > 1
     return Format(
         dtype,
@@ -104,7 +104,7 @@ def byte_output(node: Node, scale: int, zero_point: int, like: Format) -> Format
     return quantization(node, scale, zero_point, like.dtype, "the output")
 
 
-def of_bytes(build: Callable[[Node], Layer], operands: int = 1) -> Callable[[Node], Layer]:
+def build_byte_layer(build: Callable[[Node], Layer], operands: int = 1) -> Callable[[Node], Layer]:
     """`build` of an operator on one or two tensors of one byte an element: a scale and a zero point
     follow each of them, those of the output are last. build: the layer for the tensors alone.
     """
@@ -118,25 +118,25 @@ def of_bytes(build: Callable[[Node], Layer], operands: int = 1) -> Callable[[Nod
         }
         forms["y"] = byte_output(node, 3 * operands, 3 * operands + 1, forms["x"])
         layer = build(replace(node, inputs=tuple(node.operand(k) for k in places)))
-        return with_attributes(layer, **forms)
+        return set_attributes(layer, **forms)
 
     return of_node
 
 
-def checked_scales(scales: np.ndarray, what: str) -> None:
+def check_scales(scales: np.ndarray, what: str) -> None:
     """ModelError for a scale that is not above 0, or no number."""
     for value in scales.reshape(-1).tolist():
         if not (isfinite(value) and value > 0):
             raise ModelError(f"the scale of {what} is {value:g}, it must be above 0")
 
 
-def scale_of(layer: Layer, role: str) -> np.ndarray:
+def get_scale(layer: Layer, role: str) -> np.ndarray:
     """The scale of an operand, float32: one number, or one a channel."""
     values = np.array(_format(layer, role).scale, np.float32)
     return values.reshape(()) if values.size == 1 else values
 
 
-def zero_of(layer: Layer, role: str) -> int:
+def get_zero(layer: Layer, role: str) -> int:
     """The zero point of an operand that has one."""
     zeros = _format(layer, role).zero_point
     assert zeros is not None and len(zeros) == 1
@@ -159,7 +159,7 @@ def limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def scalar_of(node: Node, position: int, dtype: str, what: str) -> int | Tensor:
+def read_scalar(node: Node, position: int, dtype: str, what: str) -> int | Tensor:
     """A zero point of one element that may be computed at run time; 0 where it is absent. Raises
     ModelError.
     """
@@ -225,12 +225,12 @@ def _most(weights: np.ndarray, read: Sequence[tuple[int, int]]) -> np.ndarray:
 # From sums to integers ---------------------------------------------------------------------------
 
 
-def factor_of(layer: Layer, alpha: float = 1.0) -> np.ndarray:
+def rescale_factor(layer: Layer, alpha: float = 1.0) -> np.ndarray:
     """What sums are multiplied by: the scales of the two operands over that of the output, in this
     order; without an output scale, the values of the sums.
     """
-    product = np.float32(alpha) * scale_of(layer, "x") * scale_of(layer, "w")
-    return np.asarray(product / scale_of(layer, "y") if "y" in layer.attributes else product)
+    product = np.float32(alpha) * get_scale(layer, "x") * get_scale(layer, "w")
+    return np.asarray(product / get_scale(layer, "y") if "y" in layer.attributes else product)
 
 
 def multipliers(
@@ -258,18 +258,18 @@ OF_BYTES = 2 * HALF - 1, HALF, 3 * HALF
 """Bits of a multiplier of bytes or of products of two, and its least and largest shift: see `multipliers`."""
 
 
-def by_shifts(layer: Layer) -> Layer:
+def use_shifts(layer: Layer) -> Layer:
     """The layer with results that become bytes by integers alone (`multipliers`), if it has such."""
     rescales = layer.op_type in _RESCALING and "y" in layer.attributes
     if layer.op_type == "QLinearAdd":
         # terms that are each far beyond every byte may cancel each other
-        factors = [scale_of(layer, role) / scale_of(layer, "y") for role in "xw"]
+        factors = [get_scale(layer, role) / get_scale(layer, "y") for role in "xw"]
         rescales = max(factors) < 2 ** (HALF - 1)
-    return with_attributes(layer, requantize="integer") if rescales else layer
+    return set_attributes(layer, requantize="integer") if rescales else layer
 
 
-def shifts(layer: Layer) -> bool:
-    """Whether `by_shifts` said so."""
+def uses_shifts(layer: Layer) -> bool:
+    """Whether `use_shifts` said so."""
     return layer.attributes.get("requantize") == "integer"
 
 
@@ -281,7 +281,7 @@ _RESCALING = frozenset(
 )
 
 
-def shifted(
+def shift_sums(
     sums: np.ndarray, by: tuple[np.ndarray, np.ndarray], zero: int, low: int, high: int, met: Met
 ) -> list[Call]:
     """Calls that make integers of 64 bits those of the output, in place. by: multipliers and shifts, which meet them by `met`."""
@@ -361,11 +361,11 @@ class Rescaled:
         """For the output format of a layer."""
         if "y" not in layer.attributes and layer.output.dtype == "int32":
             return cls(None)
-        factor = Channelwise(factor_of(layer, alpha))
+        factor = Channelwise(rescale_factor(layer, alpha))
         if "y" not in layer.attributes:
             return cls(factor, rounds=False)
         bounds = limits(layer.attributes["y"].dtype)
-        return cls(factor, None, True, zero_of(layer, "y"), *bounds, shifts(layer))
+        return cls(factor, None, True, get_zero(layer, "y"), *bounds, uses_shifts(layer))
 
     def biased(self, bias: np.ndarray | None) -> Rescaled:
         """The same with a bias."""
@@ -404,23 +404,25 @@ class Rescaled:
             return before, sums
         if self.shifts:
             return [*before, *self._shifted(sums)], sums.view(np.int64)
-        calls, narrow = in_float32(sums)
+        calls, narrow = round_to_float32(sums)
         made = narrow if out is None else out
         calls = [*before, *calls, self.factor.met(np.multiply, narrow, made)]
-        return calls + (rounded(made, self.zero, self.low, self.high) if self.rounds else []), made
+        return calls + (
+            round_values(made, self.zero, self.low, self.high) if self.rounds else []
+        ), made
 
     def _shifted(self, sums: np.ndarray) -> list[Call]:
         """Calls that make the results in the bytes of sums in float64, as integers of 64 bits."""
         assert self.factor is not None and sums.dtype == np.float64
         made = sums.view(np.int64)
         by = multipliers(self.factor.values)
-        calls = shifted(
+        calls = shift_sums(
             made, by, self.zero, self.low, self.high, lambda f, x: Channelwise(x).met(f, made, made)
         )
         return [(np.copyto, (made, sums, "unsafe")), *calls]
 
 
-def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
+def round_to_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
     """Calls that round sums to float32, in the same bytes, as integers of 32 bits are when they
     become values; and where they are.
     """
@@ -430,7 +432,7 @@ def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
     return [(np.copyto, (narrow, sums))], narrow
 
 
-def rounded(values: np.ndarray, zero: int | np.ndarray, low: int, high: int) -> list[Call]:
+def round_values(values: np.ndarray, zero: int | np.ndarray, low: int, high: int) -> list[Call]:
     """Calls that round values in place, half to even, and add a zero point, from low to high. zero: a
     number, or an array in the type of the values, known then or later.
     """
@@ -443,7 +445,7 @@ def rounded(values: np.ndarray, zero: int | np.ndarray, low: int, high: int) -> 
     return [*calls, (np.ndarray.clip, (values, number(low), number(high), values))]
 
 
-def table_of(function: Any, x: Format, y: Format) -> np.ndarray:
+def build_table(function: Any, x: Format, y: Format) -> np.ndarray:
     """An output for each of the 256 inputs of one byte, by the byte: what a function of one value
     becomes on quantized tensors.
 

@@ -19,15 +19,15 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
-    attribute_or_input,
-    checked_shape,
-    first_only,
+    check_shape,
+    first_input_rows,
+    get_source,
     node_layer,
-    normal_axes,
-    normal_axis,
+    normalize_axes,
+    normalize_axis,
     one_input_layer,
     output_elements,
-    source_of,
+    read_attribute_or_input,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -41,11 +41,11 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
-    each_phase,
+    make_phase_kernel,
     require_constant,
     require_tensor,
 )
-from csdfgen.ops.copies import MANY, Selection, contiguous, cut, gather, take
+from csdfgen.ops.copies import MANY, Selection, cut, gather, make_contiguous, take
 from csdfgen.ops.spread import Spread
 
 Copied = Callable[[int, np.ndarray, np.ndarray, Scratch], Iterable[Call]]
@@ -63,7 +63,7 @@ def _build_concat(node: Node) -> Layer:
     if not operands or len(given) != len(node.inputs):
         raise ModelError("an input is absent, or none has elements")
     first = tensors[0] if tensors else require_tensor(node, 0)
-    axis = normal_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
+    axis = normalize_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
     for operand in given:
         same = len(operand.shape) == len(first.shape) and all(
             a == b
@@ -76,7 +76,7 @@ def _build_concat(node: Node) -> Layer:
                 "all other sizes and the types must be equal"
             )
     sizes = tuple(operand.shape[axis] for operand in operands)
-    shape = checked_shape((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]))
+    shape = check_shape((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]))
     row_axis = next((tensor.row_axis for tensor in tensors if tensor.row_axis is not None), None)
     output = Tensor(node.outputs[0], shape, first.format, row_axis)
     axes = [row_axis if isinstance(operand, Tensor) else None for operand in operands]
@@ -190,7 +190,7 @@ CONCAT = Operator(
 
 
 def _split_sizes(node: Node, length: int) -> tuple[int, ...]:
-    sizes = attribute_or_input(node, "split", 1, since=13)
+    sizes = read_attribute_or_input(node, "split", 1, since=13)
     if sizes is None:
         given = SPLIT.attribute(node, "num_outputs")
         count = len(node.outputs) if given is None else int(given)
@@ -205,7 +205,7 @@ def _split_sizes(node: Node, length: int) -> tuple[int, ...]:
 
 def _build_split(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    axis = normal_axis(int(SPLIT.attribute(node, "axis")), len(source.shape))
+    axis = normalize_axis(int(SPLIT.attribute(node, "axis")), len(source.shape))
     sizes = _split_sizes(node, source.shape[axis])
     # Parts of the row axis accumulate together, so they need as many rows each: unequal ones are
     # one natural row.
@@ -226,17 +226,17 @@ def _build_split(node: Node) -> Layer:
 
 
 def _splits_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == source_of(layer).row_axis
+    return layer.attributes["axis"] == get_source(layer).row_axis
 
 
 def _split_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, Rows(0, source_of(layer).rows) if _splits_rows(layer) else out)
+    return first_input_rows(layer, Rows(0, get_source(layer).rows) if _splits_rows(layer) else out)
 
 
 def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
     if _splits_rows(layer):
         return ()
-    place = storage_axis(source_of(layer), layer.attributes["axis"])
+    place = storage_axis(get_source(layer), layer.attributes["axis"])
     return tuple(
         Alias(AliasKind.VIEW, 0, index, place - 1, start)
         for index, start in enumerate(layer.attributes["starts"])
@@ -244,7 +244,7 @@ def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _split(layer: Layer, work: Work) -> list[Call]:
-    source, axis = source_of(layer), layer.attributes["axis"]
+    source, axis = get_source(layer), layer.attributes["axis"]
     place, slab, rows = storage_axis(source, axis), work.slab, work.held
     calls: list[Call] = []
     pairs = zip(work.results, layer.outputs, layer.attributes["starts"], strict=True)
@@ -265,7 +265,7 @@ SPLIT = Operator(
     "Split",
     _build_split,
     _split_rows,
-    each_phase(_split),
+    make_phase_kernel(_split),
     output_elements,
     mode=lambda layer: Mode.ACCUMULATE if _splits_rows(layer) else Mode.ROWS,
     aliases=_split_aliases,
@@ -284,13 +284,13 @@ def _build_slice(node: Node) -> Layer:
     source = require_tensor(node, 0)
     rank = len(source.shape)
     starts, ends = (
-        attribute_or_input(node, name, k, since=10) for k, name in ((1, "starts"), (2, "ends"))
+        read_attribute_or_input(node, name, k, since=10) for k, name in ((1, "starts"), (2, "ends"))
     )
     if starts is None or ends is None:
         raise ModelError("'starts' or 'ends' is missing")
-    axes = attribute_or_input(node, "axes", 3, since=10)
+    axes = read_attribute_or_input(node, "axes", 3, since=10)
     axes = tuple(range(len(starts))) if axes is None else axes
-    steps = (attribute_or_input(node, "steps", 4, since=10) if node.opset >= 10 else None) or (
+    steps = (read_attribute_or_input(node, "steps", 4, since=10) if node.opset >= 10 else None) or (
         1,
     ) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
@@ -298,9 +298,9 @@ def _build_slice(node: Node) -> Layer:
             f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match, or a step is 0"
         )
     ranges = [range(size) for size in source.shape]
-    for axis, start, end, step in zip(normal_axes(axes, rank), starts, ends, steps, strict=True):
+    for axis, start, end, step in zip(normalize_axes(axes, rank), starts, ends, steps, strict=True):
         ranges[axis] = ranges[axis][start:end:step]
-    shape = checked_shape(tuple(map(len, ranges)))
+    shape = check_shape(tuple(map(len, ranges)))
     output = replace(source, name=node.outputs[0], shape=shape)
     # the step of a single element is of no account: 1 keeps its layer row-phased
     steps = tuple(r.step if len(r) > 1 else 1 for r in ranges)
@@ -309,22 +309,24 @@ def _build_slice(node: Node) -> Layer:
 
 def _row_slice(layer: Layer) -> tuple[int, int]:
     """First row and step along the row axis; (0, 1) without one."""
-    k = source_of(layer).row_axis
+    k = get_source(layer).row_axis
     return (0, 1) if k is None else (layer.attributes["starts"][k], layer.attributes["steps"][k])
 
 
 def _slice_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     start, step = _row_slice(layer)
     if step < 0:
-        return first_only(layer, Rows(0, source_of(layer).rows))
+        return first_input_rows(layer, Rows(0, get_source(layer).rows))
     if not out:
-        return first_only(layer, Rows(0, 0))
-    return first_only(layer, Rows(start + out.start * step, start + (out.stop - 1) * step + 1))
+        return first_input_rows(layer, Rows(0, 0))
+    return first_input_rows(
+        layer, Rows(start + out.start * step, start + (out.stop - 1) * step + 1)
+    )
 
 
 def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if all rows stay and at most one axis within the row is cut, with step 1."""
-    source, output = source_of(layer), layer.output
+    source, output = get_source(layer), layer.output
     cut = [axis for axis, size in enumerate(source.shape) if output.shape[axis] != size]
     if (
         any(step != 1 for step in layer.attributes["steps"])
@@ -340,7 +342,7 @@ def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _slice_kernel(layer: Layer) -> Emit:
-    source, output = source_of(layer), layer.output
+    source, output = get_source(layer), layer.output
     starts, steps = layer.attributes["starts"], layer.attributes["steps"]
     first_row, row_step = _row_slice(layer)
     cuts = [slice(None)] * len(output.storage_shape)
@@ -381,7 +383,7 @@ SLICE = Operator(
 
 
 def _build_gather(node: Node) -> Layer:
-    axis = normal_axis(int(GATHER.attribute(node, "axis")), len(require_tensor(node, 0).shape))
+    axis = normalize_axis(int(GATHER.attribute(node, "axis")), len(require_tensor(node, 0).shape))
     return _gathered(node, axis, require_constant(node, 1))
 
 
@@ -393,7 +395,7 @@ def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
             f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}"
         )
     indices = given.astype(np.intp) % length
-    shape = checked_shape((*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :]))
+    shape = check_shape((*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :]))
     k = source.row_axis
     if k is not None and axis < k:
         k += indices.ndim - 1
@@ -410,7 +412,7 @@ def _within(given: np.ndarray, lengths: int | np.ndarray) -> bool:
 
 
 def _gathers_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == source_of(layer).row_axis
+    return layer.attributes["axis"] == get_source(layer).row_axis
 
 
 def _gather_mode(layer: Layer) -> Mode:
@@ -427,15 +429,17 @@ def _gather_mode(layer: Layer) -> Mode:
 
 def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if not _gathers_rows(layer):
-        return first_only(layer, out)
+        return first_input_rows(layer, out)
     if _gather_mode(layer) is Mode.WHOLE:
-        return first_only(layer, Rows(0, source_of(layer).rows))
+        return first_input_rows(layer, Rows(0, get_source(layer).rows))
     indices = layer.attributes["indices"][out.start : out.stop]
-    return first_only(layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0))
+    return first_input_rows(
+        layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0)
+    )
 
 
 def _gather_kernel(layer: Layer) -> Emit:
-    source, output = source_of(layer), layer.output
+    source, output = get_source(layer), layer.output
     axis, indices = layer.attributes["axis"], layer.attributes["indices"]
     # the axis of the indices in a stored array; rows gathered by other than a list come out in
     # natural order
@@ -457,7 +461,7 @@ def _gather_kernel(layer: Layer) -> Emit:
             target = np.expand_dims(target, place)
         calls: list[Call] = []
         if any(len(chosen.runs) > MANY for chosen in selections.values()):
-            slab = contiguous(slab, work.scratch, calls)  # once for all lists
+            slab = make_contiguous(slab, work.scratch, calls)  # once for all lists
         for leading, chosen in selections.items():
             calls += gather(target[before + leading], slab, chosen, place, work.scratch)
         return calls
@@ -508,9 +512,7 @@ def _build_gather_nd(node: Node) -> Layer:
     coordinates = np.moveaxis(given.astype(np.intp) % lengths, -1, 0)
     batches = np.indices(given.shape[:-1])[:batch]
     flat = np.ravel_multi_index((*batches, *coordinates), shape[:stop])
-    output = Tensor(
-        node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.format
-    )
+    output = Tensor(node.outputs[0], check_shape((*given.shape[:-1], *shape[stop:])), source.format)
     operands = (source, *[None] * (len(node.inputs) - 1))
     axes = [None] * len(operands)
     return node_layer(node, operands, (output,), {"flat": flat.reshape(-1)}, axes)
@@ -523,7 +525,7 @@ def _is_flat(layer: Layer) -> bool:
 def _gather_flat(layer: Layer, work: Work) -> list[Call]:
     indices, calls = layer.attributes["flat"], list[Call]()
     rest = layer.output.elements // len(indices)
-    flat = contiguous(work.slab, work.scratch, calls).reshape(-1, rest)
+    flat = make_contiguous(work.slab, work.scratch, calls).reshape(-1, rest)
     taken = take(flat, indices, 0, work.scratch, calls)
     return [*calls, (np.copyto, (work.result, taken.reshape(work.result.shape)))]
 
@@ -533,9 +535,11 @@ GATHER_ND = replace(
     op_type="GatherND",
     build=_build_gather_nd,
     input_rows=lambda layer, out: (
-        first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out)
+        first_input_rows(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out)
     ),
-    kernel=lambda layer: (each_phase(_gather_flat) if _is_flat(layer) else _gather_kernel)(layer),
+    kernel=lambda layer: (make_phase_kernel(_gather_flat) if _is_flat(layer) else _gather_kernel)(
+        layer
+    ),
     mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,
     attributes=MappingProxyType({"batch_dims": 0}),
@@ -547,7 +551,7 @@ GATHER_ND = replace(
 
 def _build_constant(node: Node) -> Layer:
     value = require_constant(node, 0)
-    output = Tensor(node.outputs[0], checked_shape(value.shape), Format(value.dtype.name))
+    output = Tensor(node.outputs[0], check_shape(value.shape), Format(value.dtype.name))
     return node_layer(node, (value,), (output,), {})
 
 
@@ -560,7 +564,7 @@ CONSTANT = Operator(
     "Constant",
     _build_constant,
     input_rows=lambda layer, out: (None,),
-    kernel=each_phase(
+    kernel=make_phase_kernel(
         lambda layer, work: [(np.copyto, (work.result, layer.constants[0][np.newaxis]))]
     ),
     cost=output_elements,

@@ -5,7 +5,7 @@ Sources: https://onnx.ai/onnx/operators/onnx__Gemm.html,
     https://onnx.ai/onnx/operators/onnx__MatMul.html.
 An axis that is not contracted appears in the output: rows along it are computed a few at a time,
 from the same rows of every operand that has the axis and from the whole of the others. A Gemm that
-reads a flattened map row by row is a third kind of layer, which `flattened_gemm` makes: it sums
+reads a flattened map row by row is a third kind of layer, which `unflatten_gemm` makes: it sums
 products of rows (docs/model.md).
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import Format, accumulator_of
+from csdfgen.model.formats import Format, accumulator_type
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._im2col import Into
 from csdfgen.ops._operands import node_layer
-from csdfgen.ops._vector_products import FEWEST, outputs_first, with_images
+from csdfgen.ops._vector_products import FEWEST, extend_to_images, is_output_major
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -35,10 +35,10 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Work,
-    in_the_accumulator,
-    rows_where,
+    accumulator_format,
+    broadcast_rows,
 )
-from csdfgen.ops.copies import contiguous, cut
+from csdfgen.ops.copies import cut, make_contiguous
 
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
 
@@ -195,7 +195,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if _is_flattened(layer):
         return tuple(None if tensor is None else Rows(0, tensor.rows) for tensor in layer.inputs)
     axes = _axes(layer)
-    return rows_where(layer, out, lambda position: _sliced(layer, axes, position) is not None)
+    return broadcast_rows(layer, out, lambda position: _sliced(layer, axes, position) is not None)
 
 
 def _repeats(layer: Layer) -> bool:
@@ -234,7 +234,7 @@ def is_matrix(array: np.ndarray) -> bool:
     return along or across
 
 
-def ready(
+def prepare_operand(
     array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
     """The array as an operand of a matrix product: as it is, or copied in the right order and
@@ -250,7 +250,7 @@ def ready(
 def _kernel(layer: Layer) -> Emit:
     if _is_flattened(layer):
         return _flattened_kernel(layer)
-    dtype = np.dtype(accumulator_of(layer.output.dtype))
+    dtype = np.dtype(accumulator_type(layer.output.dtype))
     constants, alpha, beta = _scaled(layer, dtype)
     return product_kernel(layer, dtype, constants, alpha, beta)
 
@@ -307,7 +307,7 @@ def product_kernel(
             b, out = b[:, None], out[..., None]
         if a.ndim == 1:
             a, out = a[None], out[..., None, :]
-        a, b = (ready(array, dtype, work.scratch, calls) for array in (a, b))
+        a, b = (prepare_operand(array, dtype, work.scratch, calls) for array in (a, b))
         for position, array in ((0, a), (1, b)):
             calls += _centred(array, zeros.get(position, 0), work.slabs, work.scratch)
         total = (
@@ -333,7 +333,7 @@ def product_kernel(
         return emit
     right = constants[1].T if layer.attributes.get("transB") else constants[1]
     bias, zero = constants.get(2), zeros.get(0) or 0
-    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
+    return extend_to_images(emit, lambda: right, is_output_major(right), dtype, bias, zero, into)
 
 
 def _centred(
@@ -373,7 +373,7 @@ def _has_addend(layer: Layer) -> bool:
 # --- a Gemm that reads a map row by row ---------------------------------------------------------
 
 
-def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
+def unflatten_gemm(layer: Layer, source: Tensor) -> Layer:
     """The Gemm or MatMul `layer` of a flattened map, reading the map itself: one product per slab
     of rows, summed.
 
@@ -408,13 +408,13 @@ def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     so already.
     """
     out = weights.shape[-1]
-    if outputs_first(weights):
+    if is_output_major(weights):
         return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T
     return np.ascontiguousarray(weights, dtype).reshape(-1, out)
 
 
 def _flattened_kernel(layer: Layer) -> Emit:
-    dtype = np.dtype(accumulator_of(layer.output.dtype))
+    dtype = np.dtype(accumulator_type(layer.output.dtype))
     elements = prod(layer.constants[1].shape[1:-1])
     shape = len(layer.constants[1]) * elements, layer.constants[1].shape[-1]
     stand_in = np.broadcast_to(np.zeros((), dtype), shape)
@@ -424,7 +424,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
 
     def emit(work: Work) -> list[Call]:
         calls, held = list[Call](), work.held
-        slab = contiguous(work.slab, work.scratch, calls)
+        slab = make_contiguous(work.slab, work.scratch, calls)
         weights = stand_in if work.scratch.declares else packed()
         flat, first = slab.reshape(-1), held.start * elements
         length = flat.size if flat.dtype == dtype else _BLOCK
@@ -452,7 +452,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
 
     if not _is_vector(layer):
         return emit
-    return with_images(emit, packed, outputs_first(layer.constants[1]), dtype, bias)
+    return extend_to_images(emit, packed, is_output_major(layer.constants[1]), dtype, bias)
 
 
 # --- several images -----------------------------------------------------------------------------
@@ -467,14 +467,14 @@ def _is_vector(layer: Layer) -> bool:
     return is_matrix and right.size == x.elements * layer.output.elements
 
 
-def joins_vectors(layer: Layer, images: int) -> bool:
+def can_join_vectors(layer: Layer, images: int) -> bool:
     """Whether so many images are multiplied together."""
     return images >= FEWEST and _is_vector(layer)
 
 
 def _joins(layer: Layer, images: int) -> bool:
     """The same, in the type that they have."""
-    return layer.output.dtype in ("float32", "float64") and joins_vectors(layer, images)
+    return layer.output.dtype in ("float32", "float64") and can_join_vectors(layer, images)
 
 
 # --- the records --------------------------------------------------------------------------------
@@ -516,7 +516,7 @@ GEMM = Operator(
     cost=_cost,
     mode=_mode,
     shift_invariant=_repeats,
-    state=in_the_accumulator,
+    state=accumulator_format,
     attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     structure="row-phased; whole when no axis of rows survives the product; accumulating after Flatten (with --fuse full)",
     notes="A vector times a matrix is one phase. Operands may be constant or computed; one that is contracted is read whole.",

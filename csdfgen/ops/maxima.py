@@ -17,11 +17,11 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, Shape
 from csdfgen.model.rows import Window
-from csdfgen.ops._operands import integers
+from csdfgen.ops._operands import read_integers
 from csdfgen.ops.base import REQUIRED, Operator, require_constant, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed, required
+from csdfgen.ops.composing import Composition, Operand, composed_operator, require
 from csdfgen.ops.pooling import OPERATORS as POOLS
-from csdfgen.ops.windows import windows_of
+from csdfgen.ops.windows import list_windows
 
 Results = Iterable[Operand | None]
 
@@ -68,7 +68,7 @@ def _pooled(make: Composition, node: Node) -> Results:
     x = require_tensor(node, 0)
     values = make("MaxPool", x, opset=node.opset, **_pool_attributes(node))
     attributes = make.layers[-1].attributes
-    windows, spatial = windows_of(attributes), x.shape[2:]
+    windows, spatial = list_windows(attributes), x.shape[2:]
     lengths = values.shape[2:]
     kind = np.dtype(x.dtype)
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
@@ -101,7 +101,7 @@ def _pool_attributes(node: Node) -> dict[str, Any]:
 
 def _unpooled(make: Composition, node: Node) -> Results:
     """Zeros, with elements of the first input at the places that the second names, in the flattened output."""
-    x, places = require_tensor(node, 0), required(node, 1)
+    x, places = require_tensor(node, 0), require(node, 1)
     if x.shape != tuple(places.shape) or len(x.shape) < 3:
         raise ModelError(
             f"input of shape {list(x.shape)} and indices of shape {list(places.shape)}; both need the same one, of 3 "
@@ -109,7 +109,7 @@ def _unpooled(make: Composition, node: Node) -> Results:
         )
     shape = (*x.shape[:2], *_unpooled_sizes(node, x.shape[2:]))
     if node.operand(2) is not None:
-        wanted = integers(require_constant(node, 2), "output_shape")
+        wanted = read_integers(require_constant(node, 2), "output_shape")
         more = [n - own for n, own in zip(wanted, shape, strict=False)]
         if len(wanted) != len(shape) or min(more) < 0 or any(more[:2]):
             raise ModelError(
@@ -142,7 +142,7 @@ def _unpooled_sizes(node: Node, spatial: Shape) -> Shape:
     return sizes
 
 
-_INDEXED = composed("MaxPool", _pooled).parts
+_INDEXED = composed_operator("MaxPool", _pooled).parts
 
 
 def _parts(node: Node) -> tuple[Layer, ...]:
@@ -154,7 +154,7 @@ def _parts(node: Node) -> tuple[Layer, ...]:
 
 OPERATORS: tuple[Operator, ...] = (
     replace(_MAX_POOL, parts=_parts),
-    composed(
+    composed_operator(
         "MaxUnpool",
         _unpooled,
         since=9,

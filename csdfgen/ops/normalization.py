@@ -21,15 +21,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import FLOAT32, accumulator_of
+from csdfgen.model.formats import FLOAT32, accumulator_type
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
+    get_source,
     node_layer,
-    normal_axes,
-    normal_axis,
+    normalize_axes,
+    normalize_axis,
     output_elements,
-    source_of,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -44,17 +44,17 @@ from csdfgen.ops.base import (
     Takes,
     Work,
     broadcast_view,
-    each_phase,
+    make_phase_kernel,
 )
 from csdfgen.ops.folded_weights import batch_factors
 from csdfgen.ops.primitives import maximum
 from csdfgen.ops.reducing import (
+    compute_in_float32,
     constant,
     data_input,
-    in_blocks,
-    in_float32,
-    rows_apart,
+    has_separate_rows,
     slab_dims,
+    split_into_blocks,
     sum_of_squares,
     sum_over,
 )
@@ -179,12 +179,12 @@ def _build_layer(node: Node) -> Layer:
             raise ModelError(
                 f"input {position} of shape {list(shape)} does not broadcast against {list(tensor.shape)}"
             )
-    first = normal_axis(int(node.attributes.get("axis", -1)), rank)
+    first = normalize_axis(int(node.attributes.get("axis", -1)), rank)
     axes = range(first, rank)
     statistics = tuple(
         name for name, wanted in zip(_STATISTICS, node.outputs[1:], strict=False) if wanted
     )
-    row_axis = tensor.row_axis if not statistics or rows_apart(tensor, axes) else None
+    row_axis = tensor.row_axis if not statistics or has_separate_rows(tensor, axes) else None
     layer = _layer(node, tensor, axes, row_axis, epsilon=_epsilon(node), statistics=statistics)
     shape = (*tensor.shape[:first], *(1 for _ in axes))
     extra = tuple(Tensor(name, shape, FLOAT32, row_axis) for name in node.outputs[1:] if name)
@@ -198,13 +198,13 @@ def _build_softmax(node: Node) -> Layer:
     tensor = data_input(node, least_rank=1)
     rank = len(tensor.shape)
     one = node.opset >= 13
-    first = normal_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
+    first = normalize_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
     return _layer(node, tensor, (first,) if one else range(first, rank), tensor.row_axis)
 
 
 def _build_mean_variance(node: Node) -> Layer:
     tensor = data_input(node, least_rank=1)
-    axes = normal_axes(node.attributes.get("axes", _MEAN_VARIANCE_AXES), len(tensor.shape))
+    axes = normalize_axes(node.attributes.get("axes", _MEAN_VARIANCE_AXES), len(tensor.shape))
     # The operator adds 1e-9 to the deviation; under the root that is its square.
     return _layer(node, tensor, axes, tensor.row_axis, epsilon=1e-18)
 
@@ -214,7 +214,7 @@ def _build_lp(node: Node) -> Layer:
     p = int(node.attributes.get("p", 2))
     if p not in (1, 2):
         raise ModelError(f"attribute 'p'={p} is not 1 or 2")
-    axis = normal_axis(int(node.attributes.get("axis", -1)), len(tensor.shape))
+    axis = normalize_axis(int(node.attributes.get("axis", -1)), len(tensor.shape))
     return _layer(node, tensor, (axis,), tensor.row_axis, p=p)
 
 
@@ -222,7 +222,7 @@ def _build_lp(node: Node) -> Layer:
 
 
 def _mode(layer: Layer) -> Mode:
-    return Mode.ROWS if rows_apart(layer.output, layer.attributes["axes"]) else Mode.WHOLE
+    return Mode.ROWS if has_separate_rows(layer.output, layer.attributes["axes"]) else Mode.WHOLE
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -237,7 +237,9 @@ def _window(layer: Layer) -> Window:
 
 def _in_place(layer: Layer) -> tuple[Alias, ...]:
     return (
-        (Alias(AliasKind.INPLACE, 0),) if source_of(layer).row_axis == layer.output.row_axis else ()
+        (Alias(AliasKind.INPLACE, 0),)
+        if get_source(layer).row_axis == layer.output.row_axis
+        else ()
     )
 
 
@@ -254,7 +256,7 @@ def _parameter(layer: Layer, position: int, work: Work) -> np.ndarray | None:
     its slab.
     """
     if position in layer.constants:
-        return layer.constants[position].astype(accumulator_of(layer.output.dtype))
+        return layer.constants[position].astype(accumulator_type(layer.output.dtype))
     slab = work.slabs[position] if position < len(work.slabs) else None
     return None if slab is None else slab[0, ...]
 
@@ -277,7 +279,7 @@ def _affine(
 
 def _batch_kernel(layer: Layer) -> Emit:
     """y = gain * x + shift; constant statistics are folded into gain and shift in float64."""
-    dtype = accumulator_of(layer.output.dtype)
+    dtype = accumulator_type(layer.output.dtype)
     epsilon = layer.attributes["epsilon"]
     folded: list[np.ndarray] = []
     if len(layer.constants) == 4:
@@ -318,8 +320,8 @@ def _local_response_kernel(layer: Layer) -> Emit:
     Squares are stored with zeros between the pixels, so that the sums over windows are a few
     additions of one long vector to itself, shifted; the sums that straddle two pixels are not read.
     """
-    settings, channels = layer.attributes, source_of(layer).shape[1]
-    size, dtype = settings["size"], accumulator_of(layer.output.dtype)
+    settings, channels = layer.attributes, get_source(layer).shape[1]
+    size, dtype = settings["size"], accumulator_type(layer.output.dtype)
     before, after = (min(side // 2, channels - 1) for side in (size - 1, size))
     alpha, bias, beta, zero = (
         constant(v, dtype)
@@ -329,7 +331,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
 
     def emit(work: Work) -> list[Call]:
         arrays = [np.moveaxis(array, dim, -1) for array in (work.result, work.slab)]
-        return in_blocks(make, arrays, range(work.result.ndim - 1), work.scratch)
+        return split_into_blocks(make, arrays, range(work.result.ndim - 1), work.scratch)
 
     def make(arrays: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         y, x = arrays
@@ -487,7 +489,7 @@ def _operator(
         op_type,
         build=build,
         input_rows=_input_rows,
-        kernel=lambda layer: in_float32(kernel(layer)),
+        kernel=lambda layer: compute_in_float32(kernel(layer)),
         cost=output_elements,
         mode=_mode,
         aliases=_in_place_by_rows if rowwise else _in_place,
@@ -499,7 +501,7 @@ def _operator(
     )
 
 
-_STANDARDIZED = each_phase(partial(_standardized, centre=True))
+_STANDARDIZED = make_phase_kernel(partial(_standardized, centre=True))
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -543,7 +545,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "RMSNormalization",
         _build_layer,
-        each_phase(partial(_standardized, centre=False)),
+        make_phase_kernel(partial(_standardized, centre=False)),
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
         since=23,
     ),
@@ -554,12 +556,12 @@ OPERATORS: tuple[Operator, ...] = (
         {"axes": _MEAN_VARIANCE_AXES},
         since=9,
     ),
-    _operator("LpNormalization", _build_lp, each_phase(_lp), {"axis": -1, "p": 2}),
+    _operator("LpNormalization", _build_lp, make_phase_kernel(_lp), {"axis": -1, "p": 2}),
     *(
         _operator(
             op_type,
             _build_softmax,
-            each_phase(_softmax),
+            make_phase_kernel(_softmax),
             {"axis": None},
             notes="Before opset 13 all axes from `axis` on are normalised together.",
         )

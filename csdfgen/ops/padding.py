@@ -20,15 +20,15 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
-    attribute_or_input,
-    checked_shape,
-    first_only,
-    integers,
-    normal_axes,
+    check_shape,
+    check_word,
+    first_input_rows,
+    get_source,
+    normalize_axes,
     one_input_layer,
-    one_of,
     output_elements,
-    source_of,
+    read_attribute_or_input,
+    read_integers,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -99,7 +99,7 @@ def _row_table(padding: _Padding) -> RowTable:
 
 
 def _padding(layer: Layer, axis: int) -> _Padding:
-    pads, source = layer.attributes["pads"], source_of(layer)
+    pads, source = layer.attributes["pads"], get_source(layer)
     return _Padding(
         source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"]
     )
@@ -107,12 +107,12 @@ def _padding(layer: Layer, axis: int) -> _Padding:
 
 def _pads(node: Node, rank: int) -> tuple[int, ...]:
     """Pads at the begin of every axis, then at the end of every axis."""
-    pads = attribute_or_input(node, "pads", 1, since=11)
+    pads = read_attribute_or_input(node, "pads", 1, since=11)
     given = node.operand(3)
     axes = (
         range(rank)
         if given is None
-        else normal_axes(integers(require_constant(node, 3), "axes"), rank)
+        else normalize_axes(read_integers(require_constant(node, 3), "axes"), rank)
     )
     if pads is None or len(pads) != 2 * len(axes):
         raise ModelError(f"pads {pads} do not fit {len(axes)} axes; two values per axis are needed")
@@ -136,10 +136,10 @@ def _value(node: Node, dtype: str) -> Any:
 
 def _build(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    mode = one_of(PAD.attribute(node, "mode"), "mode", MODES)
+    mode = check_word(PAD.attribute(node, "mode"), "mode", MODES)
     rank = len(source.shape)
     pads = _pads(node, rank)
-    shape = checked_shape(
+    shape = check_shape(
         tuple(size + pads[k] + pads[k + rank] for k, size in enumerate(source.shape))
     )
     output = replace(source, name=node.outputs[0], shape=shape)
@@ -156,7 +156,7 @@ def _build(node: Node) -> Layer:
 
 
 def _wraps_rows(layer: Layer) -> bool:
-    k = source_of(layer).row_axis
+    k = get_source(layer).row_axis
     return (
         k is not None
         and layer.attributes["mode"] == "wrap"
@@ -165,19 +165,19 @@ def _wraps_rows(layer: Layer) -> bool:
 
 
 def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    source = source_of(layer)
+    source = get_source(layer)
     if source.row_axis is None:
         rows = out
     elif _wraps_rows(layer):
         rows = Rows(0, source.rows)
     else:
         rows = _row_table(_padding(layer, source.row_axis)).input_rows(out)
-    return first_only(layer, rows)
+    return first_input_rows(layer, rows)
 
 
 def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
     """Where the slab's rows go among output rows `out`; `OUTSIDE` for constant rows."""
-    k = source_of(layer).row_axis
+    k = get_source(layer).row_axis
     if k is None:
         return (Segment(0, 0),)
     rows = _places(_padding(layer, k))[out.start : out.stop]
@@ -195,7 +195,7 @@ def _constant_rows(layer: Layer, out: Rows) -> tuple[Segment, ...] | None:
 
 
 def _kernel(layer: Layer) -> Emit:
-    source = source_of(layer)
+    source = get_source(layer)
     constant = layer.attributes["mode"] == "constant"
     value = np.array(layer.attributes["value"], source.dtype)
     paddings: Mapping[int, _Padding] = {

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_of
-from csdfgen.model.network import Layer, Node, Tensor, remembered
+from csdfgen.model.formats import accumulator_type
+from csdfgen.model.network import Layer, Node, Tensor, memoize_layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._folds import MAXIMUM, SUM, Fold, FoldAxis, fold_axes, fold_images, fold_piece
-from csdfgen.ops._operands import node_layer, source_of
+from csdfgen.ops._operands import get_source, node_layer
 from csdfgen.ops.base import (
     REQUIRED,
     Call,
@@ -34,12 +34,12 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
-    in_the_accumulator,
+    accumulator_format,
 )
 from csdfgen.ops.integers import BYTES
-from csdfgen.ops.reducing import FLOATS, constant, data_input, in_float32
+from csdfgen.ops.reducing import FLOATS, compute_in_float32, constant, data_input
 from csdfgen.ops.spread import Spread
-from csdfgen.ops.windows import WINDOW, output_length, read_rows, window_attributes, windows_of
+from csdfgen.ops.windows import WINDOW, list_windows, output_length, read_rows, window_attributes
 
 # What comes before and after the fold -------------------------------------------------------------
 
@@ -66,11 +66,11 @@ def _unfinished(layer: Layer) -> Finish:
     return lambda out, folded: []
 
 
-def counted(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
+def count_taps(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[int, ...]:
     """Values that an average at each position divides by; taps beyond the end padding (ceil_mode)
     never count.
 
-    >>> counted(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), counted(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
+    >>> count_taps(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, True), count_taps(Window(3, 3, 1, 1, 1), Rows(0, 3), 6, False)
     ((3, 3, 2), (2, 3, 1))
     """
     low, high = (-window.pad_top, length + window.pad_bottom) if include_pad else (0, length)
@@ -96,17 +96,17 @@ def divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
 
 
 def _divide(layer: Layer) -> Finish:
-    windows, lengths = windows_of(layer.attributes), _lengths(layer)
-    include_pad, dtype = layer.attributes["count_include_pad"], accumulator_of(layer.output.dtype)
+    windows, lengths = list_windows(layer.attributes), _lengths(layer)
+    include_pad, dtype = layer.attributes["count_include_pad"], accumulator_type(layer.output.dtype)
     columns = tuple(
-        counted(w, Rows(0, count), n, include_pad)
+        count_taps(w, Rows(0, count), n, include_pad)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
     )
     # All phases but those at the border divide alike: they share one array.
     of_rows = lru_cache(maxsize=None)(lambda rows: divisor((rows, *columns), dtype))
 
     def finish(out: Rows, folded: np.ndarray) -> list[Call]:
-        by = of_rows(counted(windows[0], out, lengths[0], include_pad))
+        by = of_rows(count_taps(windows[0], out, lengths[0], include_pad))
         return [(np.divide, (folded, by, folded))]
 
     return finish
@@ -114,7 +114,7 @@ def _divide(layer: Layer) -> Finish:
 
 def _power(layer: Layer) -> Prepare:
     p = layer.attributes["p"]
-    exponent = constant(p, accumulator_of(layer.output.dtype))
+    exponent = constant(p, accumulator_type(layer.output.dtype))
 
     def prepare(slab: np.ndarray, scratch: Scratch) -> tuple[list[Call], np.ndarray]:
         powers = scratch.take(slab.shape, slab.dtype)
@@ -128,7 +128,7 @@ def _power(layer: Layer) -> Prepare:
 
 def _root(layer: Layer) -> Finish:
     p = layer.attributes["p"]
-    exponent = constant(1 / p, accumulator_of(layer.output.dtype))
+    exponent = constant(1 / p, accumulator_type(layer.output.dtype))
     if p == 1:
         return _unfinished(layer)
     if p == 2:
@@ -146,7 +146,7 @@ _LP = _Pool(SUM, _power, _root)
 
 def _lengths(layer: Layer) -> tuple[int, ...]:
     """Lengths of the spatial axes of the input, rows first."""
-    return source_of(layer).shape[2:]
+    return get_source(layer).shape[2:]
 
 
 def _layer(
@@ -186,7 +186,7 @@ def pool_sliding(node: Node, dtypes: Sequence[str]) -> Layer:
             f"pads {list(pads)} reach the window's size {list(kernel)}; put a Pad node in front instead"
         )
     ceil_mode = bool(node.attributes.get("ceil_mode", 0))
-    windows = windows_of(attributes)
+    windows = list_windows(attributes)
     lengths = [
         output_length(w, n, ceil_mode=ceil_mode) for w, n in zip(windows, spatial, strict=True)
     ]
@@ -219,16 +219,16 @@ def pool_over_all(node: Node, dtypes: Sequence[str]) -> Layer:
     return _layer(node, tensor, {**attributes, **_own_attributes(node)}, ones)
 
 
-@remembered
+@memoize_layer
 def _window(layer: Layer) -> Window:
-    return windows_of(layer.attributes)[0]
+    return list_windows(layer.attributes)[0]
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return (read_rows(_window(layer), out, _lengths(layer)[0]),)
 
 
-@remembered
+@memoize_layer
 def _mode(layer: Layer) -> Mode:
     """Accumulating where one position of the window reads every row."""
     window, height = _window(layer), _lengths(layer)[0]
@@ -243,13 +243,13 @@ def _mode(layer: Layer) -> Mode:
 def _cost(layer: Layer, out: Rows) -> int:
     """Output elements of a sliding pool; of one that accumulates the elements that it reads."""
     if _mode(layer) is Mode.ACCUMULATE:
-        return source_of(layer).elements
+        return get_source(layer).elements
     return len(out) * layer.output.row_elements
 
 
 def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
     def kernel(layer: Layer) -> Emit:
-        windows, lengths = windows_of(layer.attributes), _lengths(layer)
+        windows, lengths = list_windows(layer.attributes), _lengths(layer)
         accumulates = _mode(layer) is Mode.ACCUMULATE
         prepare, finish = pool.prepare(layer), pool.finish(layer)
         columns = [
@@ -282,7 +282,7 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
 
         at_once = accumulates and all(axis.is_whole for axis in columns)
         # numpy reduces into wider sums by itself: only what slides or is prepared is widened before
-        return emit if at_once and pool.prepare is _unprepared else in_float32(emit)
+        return emit if at_once and pool.prepare is _unprepared else compute_in_float32(emit)
 
     return kernel
 
@@ -316,7 +316,7 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         kernel=_kernel(pool),
         cost=_cost,
         mode=_mode,
-        state=in_the_accumulator,
+        state=accumulator_format,
         window=_window,
         shift_invariant=True,
         takes=partial(_takes, pool),

@@ -36,26 +36,26 @@ def einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> No
     np.einsum(subscripts, a, b, out=out)
 
 
-def looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
+def look_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
     """out = table[index]. table: one dimension; index: intp, each within the table, of the output's
     shape.
     """
     np.take(table, index, None, out, "clip")  # any other mode goes through memory of numpy's own
 
 
-def picked(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
+def pick_elements(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
     """out[i] = table[index[i]]. table, out: contiguous, of two dimensions; index: intp, contiguous, each
     within the table.
     """
     np.take(table, index, 0, out, "clip")
 
 
-def scattered(index: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+def scatter(index: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """out[index[i]] = values[i], in order. All contiguous, of one dimension; index: intp, each within `out`."""
     out[index] = values
 
 
-def ranked(
+def rank_elements(
     x: np.ndarray, largest: bool, keys: np.ndarray, numbers: np.ndarray, places: np.ndarray
 ) -> None:
     """Positions of the largest (or smallest) elements of each line, the best one first, of equal ones the
@@ -96,7 +96,7 @@ def nonzero(flags: np.ndarray, out: np.ndarray) -> None:
     out[filled:] = -1
 
 
-def suppressed(
+def suppress_boxes(
     scores: np.ndarray,
     boxes: np.ndarray,
     limit: int,

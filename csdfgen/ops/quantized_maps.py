@@ -3,7 +3,7 @@ QLinearSoftmax; and QLinearConcat, which translates formats as it copies.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. All are operators
 of onnxruntime's own domain, and their outputs are equal to the last bit: each rounds where onnxruntime
-does, or once by integers alone (`integers.by_shifts`). A function of one byte is a table of 256, of two bytes one of 65,536.
+does, or once by integers alone (`integers.use_shifts`). A function of one byte is a table of 256, of two bytes one of 65,536.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Layer, Node, remembered
+from csdfgen.model.network import Layer, Node, memoize_layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
-    first_only,
-    normal_axis,
+    first_input_rows,
+    normalize_axis,
     one_input_layer,
     output_elements,
-    with_attributes,
+    set_attributes,
 )
 from csdfgen.ops.base import (
     MICROSOFT,
@@ -36,26 +36,26 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
-    aligned_size,
+    align_size,
 )
-from csdfgen.ops.elementwise import Task, elementwise, same
+from csdfgen.ops.elementwise import Task, elementwise, same_types
 from csdfgen.ops.integers import (
     BYTES,
     OF_BYTES,
+    build_byte_layer,
+    build_table,
     byte_operand,
     byte_output,
-    factor_of,
+    get_scale,
+    get_zero,
     limits,
     multipliers,
-    of_bytes,
-    scale_of,
-    shifts,
-    table_of,
-    zero_of,
+    rescale_factor,
+    uses_shifts,
 )
 from csdfgen.ops.joining import CONCAT, concat_kernel
-from csdfgen.ops.primitives import looked_up, maximum
-from csdfgen.ops.reducing import data_input, in_blocks, rows_apart, slab_dims
+from csdfgen.ops.primitives import look_up, maximum
+from csdfgen.ops.reducing import data_input, has_separate_rows, slab_dims, split_into_blocks
 
 # Sums and products of two tensors ----------------------------------------------------------------
 
@@ -76,12 +76,12 @@ class Addends:
     @classmethod
     def of(cls, layer: Layer) -> Addends:
         """Of a QLinearAdd."""
-        by = scale_of(layer, "y")
-        factors = [np.float64(np.float32(scale_of(layer, role) / by)) for role in "xw"]
-        zeros = [zero_of(layer, role) for role in "xw"]
+        by = get_scale(layer, "y")
+        factors = [np.float64(np.float32(get_scale(layer, role) / by)) for role in "xw"]
+        zeros = [get_zero(layer, role) for role in "xw"]
         moved = np.float32(factors[0] * zeros[0] + np.float64(np.float32(factors[1] * zeros[1])))
-        first = 1 if first_alone(layer) else 0
-        rest = np.float32(np.float32(zero_of(layer, "y")) - moved)
+        first = 1 if is_first_broadcast(layer) else 0
+        rest = np.float32(np.float32(get_zero(layer, "y")) - moved)
         return cls(first, np.float32(factors[first]), np.float32(factors[1 - first]), rest)
 
 
@@ -101,12 +101,12 @@ class Shifted:
     def of(cls, layer: Layer) -> Shifted:
         """Of a QLinearAdd or a QLinearMul."""
         if layer.op_type == "QLinearMul":
-            m, s = multipliers(factor_of(layer), *OF_BYTES)
+            m, s = multipliers(rescale_factor(layer), *OF_BYTES)
             return cls((int(m),), 1 << (int(s) - 1), int(s))
-        factors = np.array([scale_of(layer, role) / scale_of(layer, "y") for role in "xw"])
+        factors = np.array([get_scale(layer, role) / get_scale(layer, "y") for role in "xw"])
         _, s = multipliers(factors.max(), *OF_BYTES)
         both = [round(float(factor) * 2 ** int(s)) for factor in factors]
-        moved = sum(m * zero_of(layer, role) for m, role in zip(both, "xw", strict=True))
+        moved = sum(m * get_zero(layer, role) for m, role in zip(both, "xw", strict=True))
         return cls(tuple(both), (1 << (int(s) - 1)) - moved, int(s))
 
 
@@ -116,18 +116,18 @@ def _every_byte(layer: Layer, dtype: str) -> list[np.ndarray]:
     return [every.view(layer.attributes[role].dtype).astype(dtype) for role in "xw"]
 
 
-@remembered
-def function_of_two(layer: Layer) -> np.ndarray:
+@memoize_layer
+def pair_table(layer: Layer) -> np.ndarray:
     """The output for each pair of bytes: of the first operand's 256 times the second's."""
     of_sums = layer.op_type == "QLinearAdd"
     low, high = limits(layer.output.dtype)
-    if shifts(layer):
+    if uses_shifts(layer):
         by, (x, y) = Shifted.of(layer), _every_byte(layer, "int64")
         if of_sums:
             values = (x * by.m[0])[:, None] + y * by.m[1]
         else:
-            values = (x - zero_of(layer, "x"))[:, None] * (y - zero_of(layer, "w")) * by.m[0]
-        values = ((values + by.rest) >> by.shift) + zero_of(layer, "y")
+            values = (x - get_zero(layer, "x"))[:, None] * (y - get_zero(layer, "w")) * by.m[0]
+        values = ((values + by.rest) >> by.shift) + get_zero(layer, "y")
     else:
         values = np.rint((_sums if of_sums else _products)(layer))
     return np.clip(values, low, high).astype(layer.output.dtype).reshape(-1)
@@ -136,10 +136,10 @@ def function_of_two(layer: Layer) -> np.ndarray:
 def _products(layer: Layer) -> np.ndarray:
     """Products of two bytes as floats: the zero point is added before rounding here."""
     x, y = _every_byte(layer, "float32")
-    differences = (x - np.float32(zero_of(layer, "x")))[:, None] * (
-        y - np.float32(zero_of(layer, "w"))
+    differences = (x - np.float32(get_zero(layer, "x")))[:, None] * (
+        y - np.float32(get_zero(layer, "w"))
     )
-    return differences * factor_of(layer) + np.float32(zero_of(layer, "y"))
+    return differences * rescale_factor(layer) + np.float32(get_zero(layer, "y"))
 
 
 def _sums(layer: Layer) -> np.ndarray:
@@ -151,7 +151,7 @@ def _sums(layer: Layer) -> np.ndarray:
     return (found[0][:, None] + found[1]).astype(np.float32)
 
 
-def first_alone(layer: Layer) -> bool:
+def is_first_broadcast(layer: Layer) -> bool:
     """Whether one element of the first operand meets many of the second: then it comes first."""
     shapes = [
         layer.constants[k].shape if tensor is None else tensor.shape
@@ -179,7 +179,7 @@ def _by_table_of_two(task: Task) -> list[Call]:
         (index.fill, (0,)),
         (np.copyto, (parts[..., _HIGH], a)),
         (np.copyto, (parts[..., _LOW], b)),
-        (looked_up, (function_of_two(task.layer), index, task.out)),
+        (look_up, (pair_table(task.layer), index, task.out)),
     ]
 
 
@@ -187,12 +187,12 @@ def _two(op_type: str) -> Operator:
     base = elementwise(
         op_type,
         _by_table_of_two,
-        same(BYTES),
+        same_types(BYTES),
         operands=2,
         since=1,
         constant_inputs=frozenset({1, 2, 4, 5, 6, 7}),
     )
-    return replace(base, build=of_bytes(base.build, operands=2), domain=MICROSOFT)
+    return replace(base, build=build_byte_layer(base.build, operands=2), domain=MICROSOFT)
 
 
 # Functions of one byte ---------------------------------------------------------------------------
@@ -209,37 +209,37 @@ def _leaky(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
 
 def _by_table(task: Task) -> list[Call]:
     index = task.temporary(np.intp)
-    return looked_up_bytes(function_table(task.layer), task.x, index, task.out)
+    return look_up_bytes(function_table(task.layer), task.x, index, task.out)
 
 
 _FUNCTIONS = {"QLinearSigmoid": _logistic, "QLinearLeakyRelu": _leaky}
 
 
-@remembered
+@memoize_layer
 def function_table(layer: Layer) -> np.ndarray:
     """The output for each byte of a QLinearSigmoid or a QLinearLeakyRelu."""
     function = _FUNCTIONS[layer.op_type](layer)
-    return table_of(function, layer.attributes["x"], layer.attributes["y"])
+    return build_table(function, layer.attributes["x"], layer.attributes["y"])
 
 
-def looked_up_bytes(
+def look_up_bytes(
     table: np.ndarray, x: np.ndarray, index: np.ndarray, out: np.ndarray
 ) -> list[Call]:
     """Calls that write table[byte] of every element; `index` is room for as many intp."""
-    return [(np.copyto, (index, x.view(np.uint8))), (looked_up, (table, index, out))]
+    return [(np.copyto, (index, x.view(np.uint8))), (look_up, (table, index, out))]
 
 
 def _function(op_type: str, **attributes: Any) -> Operator:
     base = elementwise(
         op_type,
         _by_table,
-        same(BYTES),
+        same_types(BYTES),
         since=1,
         attributes=attributes,
         constant_inputs=frozenset({1, 2, 3, 4}),
         notes="a table of 256",
     )
-    return replace(base, build=of_bytes(base.build), domain=MICROSOFT)
+    return replace(base, build=build_byte_layer(base.build), domain=MICROSOFT)
 
 
 # QLinearConcat -----------------------------------------------------------------------------------
@@ -256,15 +256,15 @@ def _build_concat(node: Node) -> Layer:
     forms = tuple(byte_operand(node, k, f"input {k}", k + 1, k + 2) for k in places)
     layer = CONCAT.build(replace(node, inputs=tuple(node.operand(k) for k in places)))
     y = byte_output(node, 0, 1, forms[0])
-    return with_attributes(layer, operands=forms, y=y)
+    return set_attributes(layer, operands=forms, y=y)
 
 
-@remembered
-def translated(layer: Layer) -> dict[int, np.ndarray]:
+@memoize_layer
+def translation_tables(layer: Layer) -> dict[int, np.ndarray]:
     """Tables of the operands whose formats are not the output's."""
     y = layer.attributes["y"]
     return {
-        k: table_of(lambda values: values, x, y)
+        k: build_table(lambda values: values, x, y)
         for k, x in enumerate(layer.attributes["operands"])
         if (x.scale, x.zero_point) != (y.scale, y.zero_point)
     }
@@ -272,13 +272,13 @@ def translated(layer: Layer) -> dict[int, np.ndarray]:
 
 def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
     """Operands in the format of the output may be stored in it."""
-    other = translated(layer)
+    other = translation_tables(layer)
     return tuple(alias for alias in CONCAT.aliases(layer) if alias.position not in other)
 
 
 def _concat_kernel(layer: Layer) -> Emit:
     """That of a Concat, but operands of another format are looked up on the way."""
-    tables = translated(layer)
+    tables = translation_tables(layer)
     constants = {
         k: tables[k][array.view(np.uint8)] if k in tables else array
         for k, array in layer.constants.items()
@@ -292,9 +292,9 @@ def _concat_kernel(layer: Layer) -> Emit:
 
         def make(arrays: Sequence[np.ndarray], taken: Scratch) -> list[Call]:
             out, x = arrays
-            return looked_up_bytes(tables[position], x, taken.take(out.shape, "intp"), out)
+            return look_up_bytes(tables[position], x, taken.take(out.shape, "intp"), out)
 
-        return in_blocks(make, (target, source), range(target.ndim), scratch)
+        return split_into_blocks(make, (target, source), range(target.ndim), scratch)
 
     return concat_kernel(replace(layer, constants=MappingProxyType(constants)), copied)
 
@@ -309,7 +309,7 @@ def _build_softmax(node: Node) -> Layer:
     if opset < 1:
         raise ModelError("attribute 'opset' is missing")
     given, default = node.attributes.get("axis"), -1 if opset >= 13 else 1
-    axis = normal_axis(default if given is None else int(given), rank)
+    axis = normalize_axis(default if given is None else int(given), rank)
     return one_input_layer(
         node,
         tensor,
@@ -321,22 +321,22 @@ def _build_softmax(node: Node) -> Layer:
 
 
 def _apart(layer: Layer) -> bool:
-    return rows_apart(layer.output, layer.attributes["axes"])
+    return has_separate_rows(layer.output, layer.attributes["axes"])
 
 
-def powers_of(layer: Layer) -> np.ndarray:
+def softmax_powers(layer: Layer) -> np.ndarray:
     """exp of every difference from the largest, -255 to 0, times what keeps the sum within float32: shape (256,). That is 2^-64
-    of onnxruntime's, so that no product with `whole_of` is infinite: no bit of a share is another.
+    of onnxruntime's, so that no product with `softmax_scale` is infinite: no bit of a share is another.
     """
-    scale, terms = float(scale_of(layer, "x")), _terms(layer)
+    scale, terms = float(get_scale(layer, "x")), _terms(layer)
     most = float(np.float32(np.finfo(np.float32).max) / np.float32(terms))
     room = max(0.0, log(most) - 5) / scale
     return (np.exp((np.arange(256) - 255 + room) * scale) * 2.0**-64).astype(np.float32)
 
 
-def whole_of(layer: Layer) -> np.float32:
+def softmax_scale(layer: Layer) -> np.float32:
     """What a share of 1 is in integers of the output, without their zero point."""
-    return np.float32(floor(np.float32(1) / scale_of(layer, "y")))
+    return np.float32(floor(np.float32(1) / get_scale(layer, "y")))
 
 
 def _terms(layer: Layer) -> int:
@@ -379,8 +379,8 @@ def _line(x: np.ndarray) -> tuple[int | slice, ...] | None:
 
 def _softmax_kernel(layer: Layer) -> Emit:
     tensor, axes = layer.output, layer.attributes["axes"]
-    terms, table = _terms(layer), powers_of(layer)
-    into = _Shares(whole_of(layer), zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
+    terms, table = _terms(layer), softmax_powers(layer)
+    into = _Shares(softmax_scale(layer), get_zero(layer, "y"), *limits(layer.attributes["y"].dtype))
     dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
 
     def emit(work: Work) -> list[Call]:
@@ -398,7 +398,7 @@ def _softmax_kernel(layer: Layer) -> Emit:
             (np.maximum.reduce, (index, (index.ndim - 1,), None, top, True)),
             (np.subtract, (index, top, index)),
             (np.add, (index, np.intp(255), index)),
-            (looked_up, (table, index, powers)),
+            (look_up, (table, index, powers)),
             (np.add.accumulate, (powers, powers.ndim - 1, None, sums)),
             *into.calls(powers, sums[..., -1:], index),
             (np.copyto, (out, index.reshape(out.shape), "unsafe")),
@@ -409,7 +409,7 @@ def _softmax_kernel(layer: Layer) -> Emit:
 
 def _at_once(terms: int) -> int:
     """Bytes of workspace in which all of a line is worked on at once: index, largest, powers."""
-    return aligned_size(aligned_size(8 * terms) + 8) + 4 * terms
+    return align_size(align_size(8 * terms) + 8) + 4 * terms
 
 
 def _softmax_in_parts(
@@ -438,7 +438,7 @@ def _softmax_in_parts(
         calls += [
             (np.copyto, (own, some)),
             (np.add, (own, top, own)),
-            (looked_up, (table, own, powers[1:stop])),
+            (look_up, (table, own, powers[1:stop])),
             (np.copyto, (powers[:1], total)),  # what the parts before came to
             (np.add.accumulate, (powers[:stop], 0, None, sums[:stop])),
             (np.copyto, (total, sums[stop - 1 : stop])),
@@ -455,7 +455,7 @@ def _softmax_in_parts(
         calls += [
             (np.copyto, (own, x[part])),
             (np.add, (own, top, own)),
-            (looked_up, (becomes, own, out[part])),
+            (look_up, (becomes, own, out[part])),
         ]
     return calls
 
@@ -463,7 +463,7 @@ def _softmax_in_parts(
 _SOFTMAX = Operator(
     "QLinearSoftmax",
     build=_build_softmax,
-    input_rows=lambda layer, out: first_only(
+    input_rows=lambda layer, out: first_input_rows(
         layer, out if _apart(layer) else Rows(0, layer.output.rows)
     ),
     kernel=_softmax_kernel,

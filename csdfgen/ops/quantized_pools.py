@@ -19,7 +19,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import source_of
+from csdfgen.ops._operands import get_source
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -29,32 +29,32 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
-    one_by_one,
+    takes_single_images,
 )
 from csdfgen.ops.integers import (
     BYTES,
     LARGEST,
     Channelwise,
     Rescaled,
+    build_byte_layer,
+    get_scale,
+    get_zero,
     limits,
     multipliers,
-    of_bytes,
-    rounded,
-    scale_of,
-    shifted,
-    shifts,
-    zero_of,
+    round_values,
+    shift_sums,
+    uses_shifts,
 )
 from csdfgen.ops.pooling import (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
-    counted,
+    count_taps,
     divisor,
     pool_over_all,
     pool_sliding,
 )
 from csdfgen.ops.reducing import constant, sum_over
-from csdfgen.ops.windows import taps, windows_of
+from csdfgen.ops.windows import list_windows, taps
 
 
 def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
@@ -63,14 +63,14 @@ def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
             raise ModelError(
                 "channels_last=1 is not supported; export the model with channels first"
             )
-        return of_bytes(partial(base, dtypes=BYTES))(node)
+        return build_byte_layer(partial(base, dtypes=BYTES))(node)
 
     return build
 
 
 def _sum_type(layer: Layer) -> str:
     """The type in which the sum over a map of bytes is exact."""
-    if shifts(layer):
+    if uses_shifts(layer):
         return "int32"
     return "float32" if 255 * _pixels(layer) <= LARGEST["float32"] else "float64"
 
@@ -79,20 +79,24 @@ def _pixels(layer: Layer) -> int:
     return prod(layer.attributes["kernel_shape"])
 
 
-def averaged(layer: Layer) -> tuple[Rescaled, int]:
+def rescale_average(layer: Layer) -> tuple[Rescaled, int]:
     """What becomes of the sum over a map, and what is added to it before."""
     pixels = _pixels(layer)
-    factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
+    factor = np.float32(get_scale(layer, "x") / (get_scale(layer, "y") * np.float32(pixels)))
     low, high = limits(layer.attributes["y"].dtype)
     rescaled = Rescaled(
-        Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high, shifts=shifts(layer)
+        Channelwise(factor),
+        zero=get_zero(layer, "y"),
+        low=low,
+        high=high,
+        shifts=uses_shifts(layer),
     )
-    return rescaled, -zero_of(layer, "x") * pixels
+    return rescaled, -get_zero(layer, "x") * pixels
 
 
-def shifts_of_counts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_count_shifts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Multipliers and shifts of averages of so many integers each, float32, by integers alone."""
-    return multipliers(scale_of(layer, "x") / (scale_of(layer, "y") * counts))
+    return multipliers(get_scale(layer, "x") / (get_scale(layer, "y") * counts))
 
 
 def _by_integers(
@@ -104,10 +108,10 @@ def _by_integers(
 ) -> list[Call]:
     """Calls that make `result` of sums by integers alone."""
     wide = scratch.take(sums.shape, "int64")
-    calls = shifted(
+    calls = shift_sums(
         wide,
         by,
-        zero_of(layer, "y"),
+        get_zero(layer, "y"),
         *limits(layer.attributes["y"].dtype),
         lambda function, numbers: (function, (wide, numbers, wide)),
     )
@@ -116,10 +120,10 @@ def _by_integers(
 
 def _whole_map_kernel(layer: Layer) -> Emit:
     """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
-    dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
+    dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), rescale_average(layer)
     # rows are read along the first axis of the map, whatever axis they are stored by
-    dims = tuple(range(len(source_of(layer).shape) - 2))
-    by = shifts_of_counts(layer, np.float32(_pixels(layer)))
+    dims = tuple(range(len(get_source(layer).shape) - 2))
+    by = find_count_shifts(layer, np.float32(_pixels(layer)))
 
     def emit(work: Work) -> list[Call]:
         slab, state = work.slab, work.result
@@ -131,7 +135,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
         if work.phase.last:
             if rest:
                 calls.append((np.add, (state, dtype.type(rest), state)))
-            if shifts(layer):
+            if uses_shifts(layer):
                 calls += _by_integers(layer, state, by, state, work.scratch)
             else:
                 calls += rescaled.in_place(state)
@@ -142,11 +146,11 @@ def _whole_map_kernel(layer: Layer) -> Emit:
 
 def _average_kernel(layer: Layer) -> Emit:
     """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
-    windows = windows_of(layer.attributes)
-    source = source_of(layer)
+    windows = list_windows(layer.attributes)
+    source = get_source(layer)
     lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
     summed = np.dtype(_value_type(layer))
-    zero, scale = summed.type(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
+    zero, scale = summed.type(get_zero(layer, "x")), np.float32(get_scale(layer, "x"))
     columns = [
         taps(w, Rows(0, count), n)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
@@ -160,7 +164,7 @@ def _average_kernel(layer: Layer) -> Emit:
         calls: list[Call] = [(np.copyto, (values, slab))]
         if zero:
             calls.append((np.subtract, (values, zero, values)))
-        if not shifts(layer):
+        if not uses_shifts(layer):
             calls.append((np.multiply, (values, scale, values)))
         if work.phase.first or not accumulates:
             calls.append((sums.fill, (0,)))
@@ -187,14 +191,14 @@ def _average_kernel(layer: Layer) -> Emit:
     def finished(out: Rows, sums: np.ndarray, result: np.ndarray, scratch: Scratch) -> list[Call]:
         """Zero points are added before rounding here."""
         y = layer.attributes["y"]
-        if shifts(layer):
-            by = shifts_of_counts(layer, _counts(layer, out))
+        if uses_shifts(layer):
+            by = find_count_shifts(layer, _counts(layer, out))
             return _by_integers(layer, sums, by, result, scratch)
         calls: list[Call] = [
             (np.divide, (sums, _counts(layer, out), sums)),
-            (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),
-            (np.add, (sums, np.float32(zero_of(layer, "y")), sums)),
-            *rounded(sums, 0, *limits(y.dtype)),
+            (np.divide, (sums, np.float32(get_scale(layer, "y")), sums)),
+            (np.add, (sums, np.float32(get_zero(layer, "y")), sums)),
+            *round_values(sums, 0, *limits(y.dtype)),
         ]
         return calls if sums is result else [*calls, (np.copyto, (result, sums, "unsafe"))]
 
@@ -203,7 +207,7 @@ def _average_kernel(layer: Layer) -> Emit:
 
 def _value_type(layer: Layer) -> str:
     """The type in which windows are summed."""
-    return "int32" if shifts(layer) else "float32"
+    return "int32" if uses_shifts(layer) else "float32"
 
 
 def _counts(layer: Layer, out: Rows) -> np.ndarray:
@@ -212,8 +216,8 @@ def _counts(layer: Layer, out: Rows) -> np.ndarray:
     if attributes["count_include_pad"]:
         return constant(prod(attributes["kernel_shape"]), "float32")
     spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
-    each = zip(windows_of(attributes), spans, source_of(layer).shape[2:], strict=True)
-    return divisor([counted(*one, include_pad=False) for one in each], "float32")
+    each = zip(list_windows(attributes), spans, get_source(layer).shape[2:], strict=True)
+    return divisor([count_taps(*one, include_pad=False) for one in each], "float32")
 
 
 def _pool(
@@ -230,7 +234,7 @@ def _pool(
         kernel=kernel,
         state=lambda layer: Format(state(layer)),
         takes=lambda layer, position: Takes.EVEN,
-        joins=one_by_one,
+        joins=takes_single_images,
         since=1,
         domain=MICROSOFT,
         constant_inputs=frozenset({1, 2, 3, 4}),

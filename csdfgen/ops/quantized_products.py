@@ -21,9 +21,9 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.deferred import defer
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Node, Tensor, remembered
+from csdfgen.model.network import Layer, Node, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import with_attributes
+from csdfgen.ops._operands import set_attributes
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -42,16 +42,16 @@ from csdfgen.ops.integers import (
     byte_type,
     exact_rows,
     exact_type,
+    get_zero,
     limits,
     quantization,
-    scalar_of,
-    shifts,
-    zero_of,
+    read_scalar,
+    uses_shifts,
 )
 from csdfgen.ops.linear import (
     GEMM,
     MATMUL,
-    joins_vectors,
+    can_join_vectors,
     product_kernel,
     product_layer,
 )
@@ -66,7 +66,7 @@ def _bias(node: Node, position: int) -> np.ndarray | None:
     return bias
 
 
-def centred(layer: Layer, dtype: str = "int32") -> np.ndarray:
+def center_weights(layer: Layer, dtype: str = "int32") -> np.ndarray:
     """The weights less their zero points, which are one or one for each index of axis "w"."""
     weights, form = layer.constants[1], layer.attributes["w"]
     zeros = np.array(form.zero_point, np.int32)
@@ -117,7 +117,7 @@ def _integer_forms(
     right = node.operand(1)
     assert right is not None
     count = right.shape[axis] if right.shape else 1
-    zero = scalar_of(node, 2, types[0], names[0])
+    zero = read_scalar(node, 2, types[0], names[0])
     zeros = np.zeros((), types[1]) if node.operand(3) is None else require_constant(node, 3)
     if str(zeros.dtype) != types[1] or zeros.size not in (1, count) or zeros.ndim > 1:
         raise ModelError(
@@ -134,7 +134,7 @@ def _build_conv(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 3)
     channels = weights.shape[0] if weights.ndim else 1
     forms, stored = _forms(node, _OF_CONV, 0, channels)
-    return with_attributes(conv_layer(node, x, weights, _bias(node, 8), stored), **forms)
+    return set_attributes(conv_layer(node, x, weights, _bias(node, 8), stored), **forms)
 
 
 _OF_CONV, _OF_PRODUCT = ("the input", "the weight"), ("input a", "input b")
@@ -146,7 +146,7 @@ def _build_conv_integer(node: Node) -> Layer:
     layer = conv_layer(node, x, weights, None, Format("int32"))
     if zero is not None:
         layer = replace(layer, inputs=(x, None, zero), input_axes=(*layer.input_axes[:2], None))
-    return with_attributes(layer, **forms)
+    return set_attributes(layer, **forms)
 
 
 def zero_tensor(layer: Layer) -> Tensor | None:
@@ -154,19 +154,19 @@ def zero_tensor(layer: Layer) -> Tensor | None:
     return layer.inputs[2] if len(layer.inputs) > 2 else None
 
 
-@remembered
+@memoize_layer
 def _conv_type(layer: Layer) -> str:
     """The type in which the sums of a convolution are exact: of 64 bits where they become integers of as many."""
-    return "float64" if shifts(layer) else exact_type(*_terms(layer))
+    return "float64" if uses_shifts(layer) else exact_type(*_terms(layer))
 
 
 def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
     """Weights (outputs, terms), the range of what they meet, and what is added to each sum."""
-    weights = centred(layer).reshape(layer.constants[1].shape[0], -1)
+    weights = center_weights(layer).reshape(layer.constants[1].shape[0], -1)
     low, high = limits(layer.attributes["x"].dtype)
     if zero_tensor(layer) is not None:
         return weights, [(low - high, high - low)], np.zeros(len(weights), np.int64)
-    zero = zero_of(layer, "x")
+    zero = get_zero(layer, "x")
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).astype(np.int64)
     return weights, [(low, high)], bias - zero * weights.sum(1, dtype=np.int64)
 
@@ -192,10 +192,10 @@ def _conv_kernel(layer: Layer) -> Emit:
     multiplied = "float32" if deepest else dtype
     emit = conv_kernel(
         layer,
-        centred(layer),
+        center_weights(layer),
         bias if inside else None,
         multiplied,
-        beside=0 if computed is not None else zero_of(layer, "x"),
+        beside=0 if computed is not None else get_zero(layer, "x"),
         into=None if inside else into.biased(bias),
         deepest=deepest,
     )
@@ -262,7 +262,7 @@ def _build_matmul(node: Node) -> Layer:
         raise ModelError("input 3 is absent")
     columns = b.shape[-1] if len(b.shape) > 1 else 1
     forms, stored = _forms(node, _OF_PRODUCT, len(b.shape) - 1, columns)
-    return _computable(with_attributes(product_layer(node, (a, b), {}, stored), **forms))
+    return _computable(set_attributes(product_layer(node, (a, b), {}, stored), **forms))
 
 
 def _build_matmul_integer(node: Node) -> Layer:
@@ -272,7 +272,7 @@ def _build_matmul_integer(node: Node) -> Layer:
     forms, zero = _integer_forms(node, _OF_PRODUCT, len(b.shape) - 1)
     operands = (a, b) if zero is None else (a, b, zero)
     layer = product_layer(node, operands, {}, Format("int32"))
-    return _computable(with_attributes(layer, **forms))
+    return _computable(set_attributes(layer, **forms))
 
 
 def _build_gemm(node: Node) -> Layer:
@@ -284,7 +284,7 @@ def _build_gemm(node: Node) -> Layer:
     forms, stored = _forms(node, _OF_PRODUCT, axis, b.shape[axis], output=7)
     alpha = float(node.attributes.get("alpha", QGEMM["alpha"]))
     layer = product_layer(node, (a, b, _bias(node, 6)), settings, stored)
-    return _computable(with_attributes(layer, alpha=alpha, **forms))
+    return _computable(set_attributes(layer, alpha=alpha, **forms))
 
 
 QGEMM = {"alpha": 1.0, "transA": 0, "transB": 0}
@@ -314,15 +314,15 @@ def _centred_ranges(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
     return found[0], found[1]
 
 
-@remembered
+@memoize_layer
 def _product_type(layer: Layer) -> str:
     """The type in which the sums of a product are exact, as `_conv_type`."""
-    if shifts(layer):
+    if uses_shifts(layer):
         return "float64"
     read, other = _centred_ranges(layer)
     more = layer.constants.get(2, 0)
     if 1 in layer.constants:
-        weights = centred(layer)
+        weights = center_weights(layer)
         if weights.ndim > 1 and not layer.attributes.get("transB"):
             weights = np.swapaxes(weights, -1, -2)
         return exact_type(weights.reshape(-1, weights.shape[-1]), [read], more)
@@ -335,11 +335,11 @@ def _product_type(layer: Layer) -> str:
 def _product_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(_product_type(layer))
     constants = {k: array.astype(dtype) for k, array in layer.constants.items() if k != 1}
-    zeros: dict[int, int | None] = {0: zero_of(layer, "x") if zero_tensor(layer) is None else None}
+    zeros: dict[int, int | None] = {0: get_zero(layer, "x") if zero_tensor(layer) is None else None}
     if 1 in layer.constants:
-        constants[1] = centred(layer).astype(dtype)
+        constants[1] = center_weights(layer).astype(dtype)
     else:
-        zeros[1] = zero_of(layer, "w")
+        zeros[1] = get_zero(layer, "w")
     into = Rescaled.of(layer, layer.attributes.get("alpha", 1.0))
     return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
 
@@ -356,7 +356,7 @@ def _product(
         op_type=op_type,
         build=build,
         kernel=_product_kernel,
-        joins=joins_vectors,
+        joins=can_join_vectors,
         constant_inputs=frozenset(constants),
         structure="row-phased; whole when no axis of rows survives the product",
         **more,

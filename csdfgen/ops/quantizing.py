@@ -19,10 +19,18 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import node_layer, normal_axis, source_of
-from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant, whole_rows
+from csdfgen.ops._operands import get_source, node_layer, normalize_axis
+from csdfgen.ops.base import (
+    Call,
+    Mode,
+    Operator,
+    Work,
+    make_phase_kernel,
+    require_constant,
+    whole_rows,
+)
 from csdfgen.ops.elementwise import Task, elementwise
-from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
+from csdfgen.ops.integers import STORED, check_scales, limits, round_values
 from csdfgen.ops.primitives import maximum, minimum, negative
 from csdfgen.ops.reducing import constant, data_input
 
@@ -42,7 +50,7 @@ def _spread(node: Node, shape: Sequence[int], array: np.ndarray, what: str) -> n
     if array.size == 1:
         return array.reshape(())
     rank = len(shape)
-    axis = normal_axis(int(node.attributes.get("axis", 1)), rank)
+    axis = normalize_axis(int(node.attributes.get("axis", 1)), rank)
     block = int(node.attributes.get("block_size", 0))
     if array.ndim == 1 and not block:
         if len(array) != shape[axis]:
@@ -66,7 +74,7 @@ def _constants(node: Node, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     scale = require_constant(node, 1)
     if scale.dtype.name not in _VALUES:
         raise ModelError(f"the scale is {scale.dtype}; {', '.join(_VALUES)} are supported")
-    checked_scales(scale, "the tensor")
+    check_scales(scale, "the tensor")
     zero = np.zeros((), dtype)
     if node.operand(2) is not None:
         zero = require_constant(node, 2)
@@ -132,7 +140,7 @@ def _quantize(task: Task) -> list[Call]:
     one = int(zero.reshape(-1)[0]) if zero.size == 1 else zero
     return [
         (np.divide, (x, scale, out)),
-        *rounded(out, one, *limits(task.layer.output.dtype)),
+        *round_values(out, one, *limits(task.layer.output.dtype)),
     ]
 
 
@@ -203,7 +211,7 @@ def _build_dynamic(node: Node) -> Layer:
 
 def _dynamic(layer: Layer, work: Work) -> list[Call]:
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
-    x = source_of(layer).to_onnx(work.slab)[None]
+    x = get_source(layer).to_onnx(work.slab)[None]
     dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
     low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
     flat = work.scratch.take(ones, "bool")
@@ -219,13 +227,13 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
         (np.copyto, (scale, one, "same_kind", flat)),
         (negative, (low, zero)),
         (np.divide, (zero, scale, zero)),
-        *rounded(zero, 0, *limits("uint8")),
+        *round_values(zero, 0, *limits("uint8")),
     ]
     found = dict(zip(layer.attributes["made"], work.results, strict=True))
     if 0 in found:
         calls += [
             (np.divide, (x, scale, values)),
-            *rounded(values, zero, *limits("uint8")),
+            *round_values(values, zero, *limits("uint8")),
             (np.copyto, (found[0], values, "unsafe")),
         ]
     for k, array in ((1, scale), (2, zero)):
@@ -241,8 +249,8 @@ OPERATORS: tuple[Operator, ...] = (
         "DynamicQuantizeLinear",
         build=_build_dynamic,
         input_rows=whole_rows,
-        kernel=each_phase(_dynamic),
-        cost=lambda layer, out: source_of(layer).elements,
+        kernel=make_phase_kernel(_dynamic),
+        cost=lambda layer, out: get_source(layer).elements,
         since=11,
         mode=lambda layer: Mode.WHOLE,
         structure="whole",

@@ -17,10 +17,16 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import first_only, integers, node_layer, normal_axis, source_of
-from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant
-from csdfgen.ops.copies import contiguous
-from csdfgen.ops.primitives import looked_up, ranked
+from csdfgen.ops._operands import (
+    first_input_rows,
+    get_source,
+    node_layer,
+    normalize_axis,
+    read_integers,
+)
+from csdfgen.ops.base import Call, Mode, Operator, Work, make_phase_kernel, require_constant
+from csdfgen.ops.copies import make_contiguous
+from csdfgen.ops.primitives import look_up, rank_elements
 from csdfgen.ops.reducing import FLOATS, INTEGERS, constant, data_input, slab_dims
 
 BLOCK = 1024
@@ -29,9 +35,9 @@ BLOCK = 1024
 
 def _build(node: Node) -> Layer:
     x = data_input(node, (*FLOATS, *INTEGERS), 1)
-    axis = normal_axis(int(node.attributes.get("axis", -1)), len(x.shape))
+    axis = normalize_axis(int(node.attributes.get("axis", -1)), len(x.shape))
     wanted = (
-        integers(require_constant(node, 1), "K")
+        read_integers(require_constant(node, 1), "K")
         if node.opset >= 10
         else (int(node.attributes.get("k", 0)),)
     )
@@ -53,21 +59,21 @@ def _build(node: Node) -> Layer:
 
 
 def _by_rows(layer: Layer) -> bool:
-    return source_of(layer).row_axis != layer.attributes["axis"]
+    return get_source(layer).row_axis != layer.attributes["axis"]
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, _read(layer, out))
+    return first_input_rows(layer, _read(layer, out))
 
 
 def _read(layer: Layer, out: Rows) -> Rows:
-    return out if _by_rows(layer) else Rows(0, source_of(layer).rows)
+    return out if _by_rows(layer) else Rows(0, get_source(layer).rows)
 
 
 def _emit(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
-    (dim,) = slab_dims(source_of(layer), (layer.attributes["axis"],))
-    x = contiguous(np.moveaxis(work.slab, dim, -1), work.scratch, calls)
+    (dim,) = slab_dims(get_source(layer), (layer.attributes["axis"],))
+    x = make_contiguous(np.moveaxis(work.slab, dim, -1), work.scratch, calls)
     values, places = (np.moveaxis(result, dim, -1) for result in work.results)
     lines, size, count = prod(x.shape[:-1]), x.shape[-1], values.shape[-1]
     found = work.scratch.take((lines, count), "int64")
@@ -75,7 +81,7 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     numbers = np.arange(len(keys), dtype=np.int64)
     largest = layer.attributes["largest"]
     calls += [
-        (ranked, (x.reshape(lines, size), largest, keys, numbers, found)),
+        (rank_elements, (x.reshape(lines, size), largest, keys, numbers, found)),
         (np.copyto, (places, found.reshape(places.shape))),
     ]
     if lines > 1:
@@ -84,7 +90,7 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     made = values
     if not values.flags.c_contiguous:
         made = work.scratch.take(values.shape, values.dtype)
-    calls.append((looked_up, (x.reshape(-1), found.reshape(values.shape), made)))
+    calls.append((look_up, (x.reshape(-1), found.reshape(values.shape), made)))
     return calls if made is values else [*calls, (np.copyto, (values, made))]
 
 
@@ -93,8 +99,8 @@ OPERATORS: tuple[Operator, ...] = (
         "TopK",
         build=_build,
         input_rows=_input_rows,
-        kernel=each_phase(_emit),
-        cost=lambda layer, out: len(_read(layer, out)) * source_of(layer).row_elements,
+        kernel=make_phase_kernel(_emit),
+        cost=lambda layer, out: len(_read(layer, out)) * get_source(layer).row_elements,
         mode=lambda layer: Mode.ROWS if _by_rows(layer) else Mode.WHOLE,
         rowwise=True,
         constant_inputs=frozenset({1}),

@@ -14,9 +14,9 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import integers, normal_axes, normal_axis, one_of
+from csdfgen.ops._operands import check_word, normalize_axes, normalize_axis, read_integers
 from csdfgen.ops.base import Operator, require_constant, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed, required
+from csdfgen.ops.composing import Composition, Operand, composed_operator, require
 from csdfgen.ops.reducing import FLOATS
 
 Results = Iterable[Operand | None]
@@ -27,10 +27,10 @@ Results = Iterable[Operand | None]
 
 def _compressed(make: Composition, node: Node) -> Results:
     """Compress: a Gather at the places that are set; how many a computed condition sets is found at run time."""
-    x, condition = require_tensor(node, 0), required(node, 1)
+    x, condition = require_tensor(node, 0), require(node, 1)
     given = node.attributes.get("axis")
     source = make.reshaped(x, (prod(x.shape),)) if given is None else x
-    axis = normal_axis(int(given or 0), len(source.shape))
+    axis = normalize_axis(int(given or 0), len(source.shape))
     if len(condition.shape) != 1 or condition.shape[0] > source.shape[axis]:
         raise ModelError(
             f"condition of shape {list(condition.shape)} for {source.shape[axis]} positions of axis {axis}"
@@ -45,7 +45,7 @@ def _compressed(make: Composition, node: Node) -> Results:
 
 def _reversed(make: Composition, node: Node) -> Results:
     """ReverseSequence: of each sequence of a batch the first elements in reverse order, the others as they are."""
-    x, lengths = require_tensor(node, 0), required(node, 1)
+    x, lengths = require_tensor(node, 0), require(node, 1)
     batch, time = (int(node.attributes.get(k, d)) for k, d in (("batch_axis", 1), ("time_axis", 0)))
     rank = len(x.shape)
     if sorted((batch, time)) != [0, 1] or rank < 2 or tuple(lengths.shape) != (x.shape[batch],):
@@ -65,16 +65,16 @@ def _reversed(make: Composition, node: Node) -> Results:
 
 def _scattered(make: Composition, node: Node) -> Results:
     """ScatterElements by its name before opset 11."""
-    x, indices, updates = (required(node, k) for k in range(3))
+    x, indices, updates = (require(node, k) for k in range(3))
     return [make("ScatterElements", x, indices, updates, axis=int(node.attributes.get("axis", 0)))]
 
 
 def _written(make: Composition, node: Node) -> Results:
     """TensorScatter: a cache with new positions of an axis, from a place on that each image has of its own."""
-    cache, update, first = required(node, 0), required(node, 1), node.operand(2)
+    cache, update, first = require(node, 0), require(node, 1), node.operand(2)
     rank, shape = len(cache.shape), tuple(update.shape)
-    axis = normal_axis(int(node.attributes.get("axis", -2)), rank)
-    circular = one_of(node.attributes.get("mode", "linear"), "mode", ("linear", "circular"))
+    axis = normalize_axis(int(node.attributes.get("axis", -2)), rank)
+    circular = check_word(node.attributes.get("mode", "linear"), "mode", ("linear", "circular"))
     if (
         axis == 0
         or len(shape) != rank
@@ -101,8 +101,8 @@ def _written(make: Composition, node: Node) -> Results:
 def _centred(make: Composition, node: Node) -> Results:
     """CenterCropPad: what is too long is cut on both sides, what is too short padded with zeros."""
     x = require_tensor(node, 0)
-    rank, sizes = len(x.shape), integers(require_constant(node, 1), "shape")
-    axes = normal_axes(node.attributes.get("axes") or range(rank), rank)
+    rank, sizes = len(x.shape), read_integers(require_constant(node, 1), "shape")
+    axes = normalize_axes(node.attributes.get("axes") or range(rank), rank)
     if len(axes) != len(sizes) or min(sizes, default=1) < 1:
         raise ModelError(f"shape {list(sizes)} for axes {list(axes)}")
     wanted = dict(zip(axes, sizes, strict=True))
@@ -121,7 +121,8 @@ def _joined_blocks(make: Composition, node: Node) -> Results:
     """Col2Im: the sum of blocks at their places, a ConvTranspose with a tap for each element of a block."""
     x = require_tensor(node, 0)
     image, block = (
-        integers(require_constant(node, k), n) for k, n in ((1, "image_shape"), (2, "block_shape"))
+        read_integers(require_constant(node, k), n)
+        for k, n in ((1, "image_shape"), (2, "block_shape"))
     )
     rank = len(image)
     dilations, strides = (
@@ -167,7 +168,7 @@ def _joined_blocks(make: Composition, node: Node) -> Results:
 def _grid(make: Composition, node: Node) -> Results:
     """AffineGrid: a matrix for each image times the coordinates of each place of an image, from -1 to 1."""
     matrices = require_tensor(node, 0)
-    images, _, *sizes = integers(require_constant(node, 1), "size")
+    images, _, *sizes = read_integers(require_constant(node, 1), "size")
     rank = len(sizes)
     if rank not in (2, 3) or tuple(matrices.shape) != (images, rank, rank + 1):
         raise ModelError(
@@ -224,7 +225,7 @@ def _determinant(make: Composition, node: Node) -> Results:
 # The table ----------------------------------------------------------------------------------------
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
+    composed_operator(
         "Compress",
         _compressed,
         since=9,
@@ -233,14 +234,14 @@ OPERATORS: tuple[Operator, ...] = (
         notes="With a computed condition the output has as many positions as there are conditions; those behind what is "
         "chosen mean nothing, and are -1 in an output of the network.",
     ),
-    composed(
+    composed_operator(
         "ReverseSequence",
         _reversed,
         since=10,
         attributes={"batch_axis": 1, "time_axis": 0},
         structure="whole",
     ),
-    composed(
+    composed_operator(
         "Scatter",
         _scattered,
         since=9,
@@ -248,15 +249,17 @@ OPERATORS: tuple[Operator, ...] = (
         structure="whole",
         notes="ScatterElements by its former name.",
     ),
-    composed(
+    composed_operator(
         "TensorScatter",
         _written,
         since=24,
         attributes={"axis": -2, "mode": "linear"},
         structure="whole",
     ),
-    composed("CenterCropPad", _centred, since=18, attributes={"axes": None}, constant_inputs=(1,)),
-    composed(
+    composed_operator(
+        "CenterCropPad", _centred, since=18, attributes={"axes": None}, constant_inputs=(1,)
+    ),
+    composed_operator(
         "Col2Im",
         _joined_blocks,
         since=18,
@@ -264,7 +267,7 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=(1, 2),
         notes="A ConvTranspose.",
     ),
-    composed(
+    composed_operator(
         "AffineGrid",
         _grid,
         since=20,
@@ -272,5 +275,5 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=(1,),
         structure="whole",
     ),
-    composed("Det", _determinant, since=11, notes=f"Of up to {LARGEST} rows."),
+    composed_operator("Det", _determinant, since=11, notes=f"Of up to {LARGEST} rows."),
 )

@@ -18,9 +18,9 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
+from csdfgen.model.network import Layer, Node, Shape, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import node_layer, one_of, source_of
+from csdfgen.ops._operands import check_word, get_source, node_layer
 from csdfgen.ops.activation import OPERATORS as ACTIVATIONS
 from csdfgen.ops.base import (
     Call,
@@ -29,7 +29,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Work,
-    each_phase,
+    make_phase_kernel,
     require_constant,
 )
 from csdfgen.ops.joining import OPERATORS as JOINING
@@ -154,7 +154,7 @@ def _sizes(node: Node) -> tuple[Tensor, int, int, int, int]:
 
 
 def _directions(node: Node) -> int:
-    direction = one_of(node.attributes.get("direction", "forward"), "direction", _DIRECTIONS)
+    direction = check_word(node.attributes.get("direction", "forward"), "direction", _DIRECTIONS)
     return 2 if direction == "bidirectional" else 1
 
 
@@ -254,7 +254,7 @@ def _mode(layer: Layer) -> Mode:
 
 
 def _steps(layer: Layer) -> int:
-    return source_of(layer).shape[1 if layer.attributes["axis"] else 0]
+    return get_source(layer).shape[1 if layer.attributes["axis"] else 0]
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -271,7 +271,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _cost(layer: Layer, out: Rows) -> int:
     """Multiply-accumulates of both products."""
     count = len(out) if _mode(layer) is Mode.ROWS else _steps(layer)
-    batch = source_of(layer).shape[0 if layer.attributes["axis"] else 1]
+    batch = get_source(layer).shape[0 if layer.attributes["axis"] else 1]
     return count * batch * (layer.constants[W].size + layer.constants[R].size)
 
 
@@ -284,7 +284,7 @@ def source_layout(layer: Layer) -> tuple[int, bool]:
     """Sequences of a batch, and whether stored rows of the input hold the values of a step and a sequence side by
     side, steps before sequences.
     """
-    source, axis = source_of(layer), layer.attributes["axis"]
+    source, axis = get_source(layer), layer.attributes["axis"]
     batch = source.shape[1 - axis]
     natural = source.row_axis is None or source.row_axis == axis
     return batch, natural and (axis == 0 or batch == 1)
@@ -307,8 +307,8 @@ class Weights:
     peepholes: np.ndarray | None
 
 
-@remembered
-def weights_of(layer: Layer) -> Weights:
+@memoize_layer
+def arrange_weights(layer: Layer) -> Weights:
     """The weights as kernels multiply by them; biases that are added to the same sums are one."""
     hidden = layer.attributes["hidden_size"]
     of_input, of_state = (np.ascontiguousarray(layer.constants[k][0].T) for k in (W, R))
@@ -366,7 +366,7 @@ class _Cell:
     """
 
     def __init__(self, layer: Layer, states: Sequence[np.ndarray], scratch: Scratch) -> None:
-        self.layer, self.scratch, self.weights = layer, scratch, weights_of(layer)
+        self.layer, self.scratch, self.weights = layer, scratch, arrange_weights(layer)
         self.states, self.h = states, states[0]
         self.size = layer.attributes["hidden_size"]
         self.functions = layer.attributes["functions"]
@@ -485,7 +485,7 @@ def _begun(layer: Layer, work: Work, states: Sequence[np.ndarray]) -> list[Call]
 
 
 def _emit(layer: Layer, work: Work) -> list[Call]:
-    given, scratch, weights = layer.attributes, work.scratch, weights_of(layer)
+    given, scratch, weights = layer.attributes, work.scratch, arrange_weights(layer)
     x, results = work.slab, list(work.results)
     y = results.pop(0)[:, 0] if given["sequence"] else None
     if given["axis"]:
@@ -585,7 +585,7 @@ def _recurrent(op_type: str, **attributes: object) -> Operator:
         build=_build,
         parts=_parts,
         input_rows=_input_rows,
-        kernel=each_phase(_emit),
+        kernel=make_phase_kernel(_emit),
         cost=_cost,
         mode=_mode,
         held=_held,

@@ -59,7 +59,7 @@ def slab_dims(tensor: Tensor, axes: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(storage_axis(tensor, axis) for axis in axes))
 
 
-def rows_apart(tensor: Tensor, axes: Iterable[int]) -> bool:
+def has_separate_rows(tensor: Tensor, axes: Iterable[int]) -> bool:
     """Whether work along `axes` stays within a row of the tensor."""
     return tensor.row_axis is None or tensor.rows == 1 or tensor.row_axis not in axes
 
@@ -115,7 +115,7 @@ def _widened(array: np.ndarray, scratch: Scratch) -> np.ndarray:
     return scratch.take(array.shape, "float32") if array.dtype == np.float16 else array
 
 
-def in_float32(emit: Emit) -> Emit:
+def compute_in_float32(emit: Emit) -> Emit:
     """A kernel that sees float16 slabs and results as float32 and rounds once at the end; other
     types pass through.
     """
@@ -148,7 +148,7 @@ Make = Callable[[Sequence[np.ndarray], Scratch], Iterable[Call]]
 """(arrays, scratch) -> calls."""
 
 
-def in_blocks(
+def split_into_blocks(
     make: Make, arrays: Sequence[np.ndarray], dims: Sequence[int], scratch: Scratch
 ) -> list[Call]:
     """The calls for arrays of equal rank, the first as large as the others together; for their
@@ -170,7 +170,7 @@ def in_blocks(
             for part in parts:
                 index = (slice(None),) * dim + (part,)
                 own = [a if a.shape[dim] == 1 else a[index] for a in arrays]
-                found += in_blocks(make, own, dims, scratch)
+                found += split_into_blocks(make, own, dims, scratch)
             return found
     mark = scratch.mark
     calls = list(make(arrays, scratch))

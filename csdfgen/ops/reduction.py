@@ -23,14 +23,14 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
-    attribute_or_input,
-    first_only,
-    integers,
-    normal_axes,
-    normal_axis,
+    first_input_rows,
+    get_source,
+    normalize_axes,
+    normalize_axis,
     one_input_layer,
     output_elements,
-    source_of,
+    read_attribute_or_input,
+    read_integers,
 )
 from csdfgen.ops.base import (
     Call,
@@ -39,16 +39,16 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
-    in_the_accumulator,
+    accumulator_format,
     require_constant,
 )
-from csdfgen.ops.copies import contiguous
+from csdfgen.ops.copies import make_contiguous
 from csdfgen.ops.primitives import maximum, minimum
 from csdfgen.ops.reducing import (
     FLOATS,
+    compute_in_float32,
     constant,
     data_input,
-    in_float32,
     slab_dims,
     sum_of_squares,
     sum_over,
@@ -175,9 +175,9 @@ def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
     """The axes to fold, as `keepdims` counts them; all where none are given, unless
     noop_with_empty_axes.
     """
-    given = attribute_or_input(node, "axes", 1, since)
+    given = read_attribute_or_input(node, "axes", 1, since)
     if given:
-        return normal_axes(given, rank)
+        return normalize_axes(given, rank)
     noop = node.opset >= since and node.attributes.get("noop_with_empty_axes", 0)
     return () if noop else tuple(range(rank))
 
@@ -204,7 +204,7 @@ def _build_arg(node: Node) -> Layer:
     tensor = data_input(node, (*FLOATS, "int8", "int16", "uint8", "uint16", *_INTEGERS))
     if not tensor.shape:
         raise ModelError("input is a single number: it has no axis to search along")
-    axis = normal_axis(int(node.attributes.get("axis", 0)), len(tensor.shape))
+    axis = normalize_axis(int(node.attributes.get("axis", 0)), len(tensor.shape))
     keepdims = bool(node.attributes.get("keepdims", 1))
     last = bool(node.attributes.get("select_last_index", 0))
     output = _output(node, tensor, (axis,), keepdims, "int64")
@@ -215,19 +215,19 @@ def _build_arg(node: Node) -> Layer:
 
 def _build_cumulative(node: Node) -> Layer:
     tensor = data_input(node, (*FLOATS, *_INTEGERS))
-    given = integers(require_constant(node, 1), "axis")
+    given = read_integers(require_constant(node, 1), "axis")
     if len(given) != 1:
         raise ModelError(f"'axis' holds {len(given)} numbers, {node.op_type} runs along 1 axis")
     settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
     output = Tensor(node.outputs[0], tensor.shape, tensor.format, tensor.row_axis)
     return one_input_layer(
-        node, tensor, output, axes=normal_axes(given, len(tensor.shape)), **settings
+        node, tensor, output, axes=normalize_axes(given, len(tensor.shape)), **settings
     )
 
 
 def _within_rows(layer: Layer) -> bool:
     """Whether the layer's axes leave the row axis alone."""
-    row_axis = source_of(layer).row_axis
+    row_axis = get_source(layer).row_axis
     return row_axis is None or row_axis not in layer.attributes["axes"]
 
 
@@ -240,20 +240,20 @@ def _mode_without_state(layer: Layer) -> Mode:
 
 
 def _window(layer: Layer) -> Window:
-    return Window(1) if _within_rows(layer) else Window(source_of(layer).rows)
+    return Window(1) if _within_rows(layer) else Window(get_source(layer).rows)
 
 
 def _read(layer: Layer, out: Rows) -> Rows:
-    return out if _within_rows(layer) else Rows(0, source_of(layer).rows)
+    return out if _within_rows(layer) else Rows(0, get_source(layer).rows)
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, _read(layer, out))
+    return first_input_rows(layer, _read(layer, out))
 
 
 def _cost(layer: Layer, out: Rows) -> int:
     """Elements that are read."""
-    return len(_read(layer, out)) * source_of(layer).row_elements
+    return len(_read(layer, out)) * get_source(layer).row_elements
 
 
 def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
@@ -261,7 +261,7 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
     array = layer.output.to_onnx(result)
     if not layer.attributes["keepdims"]:
         array = np.expand_dims(array, layer.attributes["axes"])
-    return source_of(layer).to_storage(array)
+    return get_source(layer).to_storage(array)
 
 
 # Kernels ------------------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
 def _kernel(layer: Layer) -> Emit:
     reduction = _REDUCTIONS[layer.op_type]
     axes = layer.attributes["axes"]
-    dims = slab_dims(source_of(layer), axes)
-    count = prod(source_of(layer).shape[axis] for axis in axes)
+    dims = slab_dims(get_source(layer), axes)
+    count = prod(get_source(layer).shape[axis] for axis in axes)
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
     def emit(work: Work) -> list[Call]:
@@ -286,7 +286,7 @@ def _kernel(layer: Layer) -> Emit:
         return calls + reduction.finish(target, count, work.scratch)
 
     # numpy sums into a wider type by itself: only what is prepared in an array is widened before
-    return emit if accumulates and reduction.fold is _sum else in_float32(emit)
+    return emit if accumulates and reduction.fold is _sum else compute_in_float32(emit)
 
 
 _SEARCHES: Mapping[str, Callable[..., Any]] = {"ArgMax": np.argmax, "ArgMin": np.argmin}
@@ -296,11 +296,11 @@ def _search(layer: Layer, work: Work) -> list[Call]:
     """ArgMax or ArgMin: numpy's own search copies an array whose axis is not the last, or that is not
     contiguous.
     """
-    (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
+    (dim,) = slab_dims(get_source(layer), layer.attributes["axes"])
     last = layer.attributes["select_last_index"]
     source = np.moveaxis(work.slab, dim, -1)
     calls: list[Call] = []
-    source = contiguous(source[..., ::-1] if last else source, work.scratch, calls)
+    source = make_contiguous(source[..., ::-1] if last else source, work.scratch, calls)
     found = work.scratch.take(source.shape[:-1], "int64")
     target = np.moveaxis(_like_slab(layer, work.result), dim, -1)[..., 0]
     calls.append((_SEARCHES[layer.op_type], (source, -1, found)))
@@ -318,7 +318,7 @@ _CUMULATIVE: Mapping[str, tuple[np.ufunc, int, int]] = {
 
 
 def _cumulative(layer: Layer, work: Work) -> list[Call]:
-    (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
+    (dim,) = slab_dims(get_source(layer), layer.attributes["axes"])
     source, target = np.moveaxis(work.slab, dim, 0), np.moveaxis(work.result, dim, 0)
     if layer.attributes["reverse"]:
         source, target = source[::-1], target[::-1]
@@ -332,7 +332,7 @@ def _cumulative(layer: Layer, work: Work) -> list[Call]:
 
 
 def _in_float32(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
-    return lambda layer: in_float32(partial(make, layer))
+    return lambda layer: compute_in_float32(partial(make, layer))
 
 
 # The records --------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def _reduction(op_type: str) -> Operator:
         kernel=_kernel,
         cost=_cost,
         mode=_mode,
-        state=in_the_accumulator,
+        state=accumulator_format,
         window=_window,
         shift_invariant=True,
         constant_inputs=frozenset({1}),

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_of
+from csdfgen.model.formats import accumulator_type
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
-    checked_shape,
-    first_only,
-    integers,
-    normal_axes,
+    check_shape,
+    check_word,
+    first_input_rows,
+    normalize_axes,
     one_input_layer,
-    one_of,
     output_elements,
+    read_integers,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -52,10 +52,10 @@ from csdfgen.ops.copies import (
     RowTable,
     Segment,
     Selection,
-    contiguous,
     copy_segments,
     cut,
     gather,
+    make_contiguous,
     segments,
     take,
 )
@@ -83,7 +83,7 @@ def _read_along(layer: Layer, axis: int | None) -> Layer:
 def _resized_layer(node: Node, shape: Shape, scales: Sequence[float], **method: Any) -> Layer:
     """method: fields of `Sampling`, equal for all axes; `roi` holds starts, then ends, of all axes."""
     source = require_tensor(node, 0)
-    if checked_shape(shape) == source.shape:
+    if check_shape(shape) == source.shape:
         # onnxruntime copies a map that keeps its size, whatever factors say
         scales = (1.0,) * len(shape)
     if method["mode"] != "nearest" and np.dtype(source.dtype).kind != "f":
@@ -129,7 +129,7 @@ def _build_upsample(node: Node) -> Layer:
     scales = _factors(given)
     if len(scales) != len(source.shape):
         raise ModelError(f"{len(scales)} scales for a tensor of rank {len(source.shape)}")
-    mode = one_of(UPSAMPLE.attribute(node, "mode"), "mode", ("nearest", "linear"))
+    mode = check_word(UPSAMPLE.attribute(node, "mode"), "mode", ("nearest", "linear"))
     return _resized_layer(
         node,
         _scaled(source.shape, scales),
@@ -157,7 +157,7 @@ def _sizes_and_scales(node: Node, shape: Shape, axes: tuple[int, ...]) -> tuple[
     given = (
         _factors(by_factor)
         if by_factor is not None
-        else [float(v) for v in integers(require_constant(node, 3), "sizes")]
+        else [float(v) for v in read_integers(require_constant(node, 3), "sizes")]
     )
     if len(given) != len(axes):
         raise ModelError(f"{len(given)} scales or sizes for {len(axes)} axes")
@@ -168,7 +168,7 @@ def _sizes_and_scales(node: Node, shape: Shape, axes: tuple[int, ...]) -> tuple[
         return _scaled(shape, scales), scales
     for axis, size in zip(axes, given, strict=True):
         sizes[axis], scales[axis] = int(size), size / shape[axis]
-    policy = one_of(
+    policy = check_word(
         RESIZE.attribute(node, "keep_aspect_ratio_policy"),
         "keep_aspect_ratio_policy",
         tuple(POLICIES),
@@ -193,9 +193,11 @@ def _build_resize(node: Node) -> Layer:
     source = require_tensor(node, 0)
     rank = len(source.shape)
     named = RESIZE.attribute(node, "axes")
-    axes = tuple(range(rank)) if named is None else normal_axes((int(axis) for axis in named), rank)
+    axes = (
+        tuple(range(rank)) if named is None else normalize_axes((int(axis) for axis in named), rank)
+    )
     shape, scales = _sizes_and_scales(node, source.shape, axes)
-    mode = one_of(RESIZE.attribute(node, "mode"), "mode", MODES)
+    mode = check_word(RESIZE.attribute(node, "mode"), "mode", MODES)
     if node.opset < 11:
         return _resized_layer(
             node, shape, scales, mode=mode, coordinates="asymmetric", rounding="simple"
@@ -218,8 +220,10 @@ def _build_resize(node: Node) -> Layer:
         shape,
         scales,
         mode=mode,
-        coordinates=one_of(coordinates, "coordinate_transformation_mode", tuple(COORDINATES)),
-        rounding=one_of(RESIZE.attribute(node, "nearest_mode"), "nearest_mode", tuple(ROUNDINGS)),
+        coordinates=check_word(coordinates, "coordinate_transformation_mode", tuple(COORDINATES)),
+        rounding=check_word(
+            RESIZE.attribute(node, "nearest_mode"), "nearest_mode", tuple(ROUNDINGS)
+        ),
         cubic_coefficient=float(RESIZE.attribute(node, "cubic_coeff_a")),
         exclude_outside=bool(RESIZE.attribute(node, "exclude_outside")),
         antialias=antialias,
@@ -254,9 +258,11 @@ def _sampling(layer: Layer, axis: int) -> Sampling:
 def _resize_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     k = layer.output.row_axis
     if k is None:
-        return first_only(layer, out)
+        return first_input_rows(layer, out)
     sampling = _sampling(layer, k)
-    return first_only(layer, out if sampling.is_identity else row_table(sampling).input_rows(out))
+    return first_input_rows(
+        layer, out if sampling.is_identity else row_table(sampling).input_rows(out)
+    )
 
 
 def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
@@ -325,12 +331,12 @@ def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_A
         if sampling.is_identity:
             continue
         if axis == source.row_axis:
-            rows = taps_of(sampling)
+            rows = build_taps(sampling)
             continue
         place = storage_axis(source, axis)
         others = {storage_axis(source, one): size for one, size in enumerate(source.shape)}
         behind = prod(size for at, size in others.items() if at > place)
-        found.append(_Axis.of(place, taps_of(sampling), computing, behind))
+        found.append(_Axis.of(place, build_taps(sampling), computing, behind))
     return rows, tuple(sorted(found, key=lambda axis: axis.place))
 
 
@@ -339,7 +345,7 @@ def _blended(
 ) -> np.ndarray:
     """One axis by weighted neighbours, into `target` or the workspace."""
     indices, runs = axis.chosen.indices, axis.chosen.runs
-    source = contiguous(source, scratch, calls)
+    source = make_contiguous(source, scratch, calls)
     before, behind = source.shape[: axis.place], source.shape[axis.place + 1 :]
     flat = source.reshape(prod(before), -1, prod(behind))
     gathered = scratch.take((flat.shape[0], len(indices), flat.shape[2]), source.dtype)
@@ -384,7 +390,7 @@ def _replicated(
 
 def _resize_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(layer.output.dtype)
-    computing = np.dtype(accumulator_of(dtype))
+    computing = np.dtype(accumulator_type(dtype))
     rows, within = _axes(layer, computing)
     blank = np.array(layer.attributes.get("extrapolation_value", 0.0)).astype(dtype)
 
@@ -592,10 +598,10 @@ KERNELS: Mapping[str, tuple[int, Position]] = MappingProxyType(
 
 
 @lru_cache(maxsize=256)
-def taps_of(s: Sampling) -> Taps:
+def build_taps(s: Sampling) -> Taps:
     """The table of taps of one axis.
 
-    >>> taps_of(Sampling(2, 4, 2.0, "linear")).weights.tolist()
+    >>> build_taps(Sampling(2, 4, 2.0, "linear")).weights.tolist()
     [[0.25, 0.75, 0.25, 0.75], [0.75, 0.25, 0.75, 0.25]]
     """
     x = np.arange(s.resized, dtype=np.float64 if s.precise else np.float32)
@@ -627,7 +633,7 @@ def taps_of(s: Sampling) -> Taps:
 @lru_cache(maxsize=256)
 def row_table(s: Sampling) -> RowTable:
     """The row rule of the axis: rows of weight 0 are not read."""
-    taps = taps_of(s)
+    taps = build_taps(s)
     read = np.ones(taps.indices.shape, bool) if taps.weights is None else taps.weights != 0
     first = np.where(taps.outside, OUTSIDE, np.min(np.where(read, taps.indices, s.length), axis=0))
     last = np.where(taps.outside, OUTSIDE, np.max(np.where(read, taps.indices, OUTSIDE), axis=0))

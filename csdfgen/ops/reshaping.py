@@ -23,16 +23,16 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
-    attribute_or_input,
-    checked_shape,
-    first_only,
-    integers,
+    check_shape,
+    check_word,
+    first_input_rows,
+    get_source,
     node_layer,
-    normal_axes,
+    normalize_axes,
     one_input_layer,
-    one_of,
     output_elements,
-    source_of,
+    read_attribute_or_input,
+    read_integers,
     storage_axis,
 )
 from csdfgen.ops.base import (
@@ -44,7 +44,7 @@ from csdfgen.ops.base import (
     Operator,
     Work,
     aligned_rows,
-    each_phase,
+    make_phase_kernel,
     operand_view,
     require_constant,
     require_tensor,
@@ -91,13 +91,13 @@ def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
 
 
 def _loses_rows(layer: Layer) -> bool:
-    source = source_of(layer)
+    source = get_source(layer)
     return source.row_axis is not None and layer.output.row_axis is None and not _is_natural(source)
 
 
 def _reshaped(node: Node, shape: Shape) -> Layer:
     source = require_tensor(node, 0)
-    checked_shape(shape)
+    check_shape(shape)
     if prod(shape) != source.elements:
         raise ModelError(
             f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
@@ -109,7 +109,7 @@ def _reshaped(node: Node, shape: Shape) -> Layer:
 
 def _build_reshape(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    wanted = integers(require_constant(node, 1), "shape")
+    wanted = read_integers(require_constant(node, 1), "shape")
     if not RESHAPE.attribute(node, "allowzero"):
         if any(size == 0 and axis >= len(source.shape) for axis, size in enumerate(wanted)):
             raise ModelError(
@@ -138,10 +138,10 @@ def _build_flatten(node: Node) -> Layer:
 def _build_squeeze(node: Node) -> Layer:
     shape = require_tensor(node, 0).shape
     # absent or empty, the axes are all those of size 1
-    axes = attribute_or_input(node, "axes", 1, since=13) or (
+    axes = read_attribute_or_input(node, "axes", 1, since=13) or (
         axis for axis, size in enumerate(shape) if size == 1
     )
-    axes = normal_axes(axes, len(shape))
+    axes = normalize_axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in axes):
         raise ModelError(
             f"axes {axes} of shape {shape} are not all of size 1, so they cannot be squeezed"
@@ -151,36 +151,36 @@ def _build_squeeze(node: Node) -> Layer:
 
 def _build_unsqueeze(node: Node) -> Layer:
     shape = require_tensor(node, 0).shape
-    axes = attribute_or_input(node, "axes", 1, since=13)
+    axes = read_attribute_or_input(node, "axes", 1, since=13)
     if axes is None:
         raise ModelError("'axes' is missing; Unsqueeze needs to know where the new axes go")
     rank = len(shape) + len(axes)
-    axes = normal_axes(axes, rank)
+    axes = normalize_axes(axes, rank)
     sizes = iter(shape)
     return _reshaped(node, tuple(1 if axis in axes else next(sizes) for axis in range(rank)))
 
 
 def _keeps_rows(layer: Layer) -> bool:
     """Whether row i of the output is row i of the input."""
-    return not _loses_rows(layer) and layer.output.rows == source_of(layer).rows
+    return not _loses_rows(layer) and layer.output.rows == get_source(layer).rows
 
 
 def _parts(layer: Layer) -> tuple[int, int]:
     """How many of the largest parts that both are made of an input row and an output row have."""
-    rows = source_of(layer).rows, layer.output.rows
+    rows = get_source(layer).rows, layer.output.rows
     common = gcd(*rows)
     return rows[1] // common, rows[0] // common
 
 
 def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if _loses_rows(layer):
-        return first_only(layer, Rows(0, source_of(layer).rows))
+        return first_input_rows(layer, Rows(0, get_source(layer).rows))
     held, made = _parts(layer)
-    return first_only(layer, Rows(out.start * made // held, -(-out.stop * made // held)))
+    return first_input_rows(layer, Rows(out.start * made // held, -(-out.stop * made // held)))
 
 
 def _reshape(layer: Layer, work: Work) -> list[Call]:
-    source, slab, rows = source_of(layer), work.slab, work.held
+    source, slab, rows = get_source(layer), work.slab, work.held
     if _keeps_rows(layer):
         return reshaped_copy(work.result, slab, work.scratch)
     if not _loses_rows(layer):
@@ -193,7 +193,7 @@ def _reshape(layer: Layer, work: Work) -> list[Call]:
 
 def _cut_otherwise(layer: Layer, work: Work) -> list[Call]:
     """The elements of input rows in the same order in rows of another size."""
-    source, held = source_of(layer), work.held
+    source, held = get_source(layer), work.held
     each, made = _parts(layer)
     form = source.row_elements // each // prod(source.shape[: source.row_axis])
     calls: list[Call] = []
@@ -261,7 +261,7 @@ def _reshape_operator(
         op_type,
         build,
         _reshape_rows,
-        each_phase(_reshape),
+        make_phase_kernel(_reshape),
         output_elements,
         mode=lambda layer: Mode.ACCUMULATE if _loses_rows(layer) else Mode.ROWS,
         aliases=lambda layer: _WHOLE_ROW if _keeps_rows(layer) else (),
@@ -292,7 +292,7 @@ def _build_transpose(node: Node) -> Layer:
     perm = (
         tuple(range(rank))[::-1]
         if given is None
-        else normal_axes((int(axis) for axis in given), rank)
+        else normalize_axes((int(axis) for axis in given), rank)
     )
     if len(perm) != rank:
         raise ModelError(f"perm {perm} names {len(perm)} axes, the input has {rank}")
@@ -307,22 +307,22 @@ def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in
     both).
     """
-    source, perm = source_of(layer), layer.attributes["perm"]
+    source, perm = get_source(layer), layer.attributes["perm"]
     before = [axis for axis in source.order if source.shape[axis] > 1]
     after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]
     return _WHOLE_ROW if before == after else ()
 
 
 def _transpose(layer: Layer, work: Work) -> list[Call]:
-    array = source_of(layer).to_onnx(work.slab).transpose(layer.attributes["perm"])
+    array = get_source(layer).to_onnx(work.slab).transpose(layer.attributes["perm"])
     return strided_copy(work.result, layer.output.to_storage(array))
 
 
 TRANSPOSE = Operator(
     "Transpose",
     _build_transpose,
-    first_only,
-    each_phase(_transpose),
+    first_input_rows,
+    make_phase_kernel(_transpose),
     output_elements,
     aliases=_transpose_aliases,
     rowwise=True,
@@ -337,33 +337,33 @@ TRANSPOSE = Operator(
 
 def _build_expand(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    wanted = integers(require_constant(node, 1), "shape")
+    wanted = read_integers(require_constant(node, 1), "shape")
     rank = max(len(wanted), len(source.shape))
     padded = ((1,) * (rank - len(sizes)) + sizes for sizes in (wanted, source.shape))
     pairs = tuple(zip(*padded, strict=True))
     if any(1 not in pair and pair[0] != pair[1] for pair in pairs):
         raise ModelError(f"shape {source.shape} does not broadcast to {wanted}")
     # where one of the two sizes is 1 the other one stands, even if it is 0 (then refused)
-    shape = checked_shape(tuple(b if a == 1 else a for a, b in pairs))
+    shape = check_shape(tuple(b if a == 1 else a for a, b in pairs))
     row_axis = None if source.row_axis is None else source.row_axis + rank - len(source.shape)
     return one_input_layer(node, source, Tensor(node.outputs[0], shape, source.format, row_axis))
 
 
 def _expand(layer: Layer, work: Work) -> list[Call]:
-    source, axis, output = source_of(layer), layer.input_axes[0], layer.output
+    source, axis, output = get_source(layer), layer.input_axes[0], layer.output
     view = operand_view(work.slab, source, axis, output, work.phase.out)
     return [(np.copyto, (work.result, view))]
 
 
 def _same_elements(layer: Layer) -> tuple[Alias, ...]:
-    return _WHOLE_ROW if layer.output.elements == source_of(layer).elements else ()
+    return _WHOLE_ROW if layer.output.elements == get_source(layer).elements else ()
 
 
 EXPAND = Operator(
     "Expand",
     _build_expand,
     aligned_rows,
-    each_phase(_expand),
+    make_phase_kernel(_expand),
     output_elements,
     since=8,
     aliases=_same_elements,
@@ -376,10 +376,10 @@ EXPAND = Operator(
 
 def _build_tile(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    repeats = integers(require_constant(node, 1), "repeats")
+    repeats = read_integers(require_constant(node, 1), "repeats")
     if len(repeats) != len(source.shape):
         raise ModelError(f"{len(repeats)} repeats for a tensor of rank {len(source.shape)}")
-    shape = checked_shape(
+    shape = check_shape(
         tuple(size * repeat for size, repeat in zip(source.shape, repeats, strict=True))
     )
     return one_input_layer(
@@ -388,15 +388,15 @@ def _build_tile(node: Node) -> Layer:
 
 
 def _tiles_rows(layer: Layer) -> bool:
-    return layer.output.rows != source_of(layer).rows
+    return layer.output.rows != get_source(layer).rows
 
 
 def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, Rows(0, source_of(layer).rows) if _tiles_rows(layer) else out)
+    return first_input_rows(layer, Rows(0, get_source(layer).rows) if _tiles_rows(layer) else out)
 
 
 def _tile(layer: Layer, work: Work) -> list[Call]:
-    source, slab = source_of(layer), work.slab
+    source, slab = get_source(layer), work.slab
     stored = {
         storage_axis(source, axis): repeat
         for axis, repeat in enumerate(layer.attributes["repeats"])
@@ -411,7 +411,7 @@ TILE = Operator(
     "Tile",
     _build_tile,
     _tile_rows,
-    each_phase(_tile),
+    make_phase_kernel(_tile),
     output_elements,
     mode=lambda layer: Mode.WHOLE if _tiles_rows(layer) else Mode.ROWS,
     aliases=_same_elements,
@@ -442,7 +442,7 @@ def _block(node: Node, operator: Operator) -> tuple[Tensor, int, str]:
         raise ModelError(
             f"blocksize {size} on a tensor of rank {len(source.shape)}; it takes 4 axes and a positive size"
         )
-    return source, size, one_of(operator.attribute(node, "mode"), "mode", tuple(BLOCK_ORDERS))
+    return source, size, check_word(operator.attribute(node, "mode"), "mode", tuple(BLOCK_ORDERS))
 
 
 def _build_depth_to_space(node: Node) -> Layer:
@@ -497,7 +497,7 @@ def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
 
 def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     size = layer.attributes["blocksize"]
-    return first_only(layer, Rows(out.start // size, -(-out.stop // size)))
+    return first_input_rows(layer, Rows(out.start // size, -(-out.stop // size)))
 
 
 def _depth_to_space(layer: Layer, work: Work) -> list[Call]:
@@ -515,7 +515,7 @@ def _depth_to_space(layer: Layer, work: Work) -> list[Call]:
 
 def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     size = layer.attributes["blocksize"]
-    return first_only(layer, Rows(out.start * size, out.stop * size))
+    return first_input_rows(layer, Rows(out.start * size, out.stop * size))
 
 
 def _space_to_depth(layer: Layer, work: Work) -> list[Call]:
@@ -527,7 +527,7 @@ DEPTH_TO_SPACE = Operator(
     "DepthToSpace",
     _build_depth_to_space,
     _depth_to_space_rows,
-    each_phase(_depth_to_space),
+    make_phase_kernel(_depth_to_space),
     output_elements,
     pattern=lambda layer, out: out.start % int(layer.attributes["blocksize"]),
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
@@ -536,7 +536,7 @@ SPACE_TO_DEPTH = Operator(
     "SpaceToDepth",
     _build_space_to_depth,
     _space_to_depth_rows,
-    each_phase(_space_to_depth),
+    make_phase_kernel(_space_to_depth),
     output_elements,
     shift_invariant=True,
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),

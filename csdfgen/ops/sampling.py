@@ -18,10 +18,10 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.base import REQUIRED, Operator, require_constant, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed, required
-from csdfgen.ops.windows import WINDOW, output_length, window_attributes, windows_of
+from csdfgen.ops.composing import Composition, Operand, composed_operator, require
+from csdfgen.ops.windows import WINDOW, list_windows, output_length, window_attributes
 
 Results = Iterable[Operand | None]
 
@@ -187,19 +187,19 @@ _MODES = MappingProxyType(
 
 
 def _grid_sample(make: Composition, node: Node) -> Results:
-    x, grid = require_tensor(node, 0), required(node, 1)
+    x, grid = require_tensor(node, 0), require(node, 1)
     rank = len(x.shape) - 2
     if rank not in (2, 3) or tuple(grid.shape[:1] + grid.shape[-1:]) != (x.shape[0], rank):
         raise ModelError(
             f"input of shape {list(x.shape)} with a grid of shape {list(grid.shape)}; it takes maps of 2 or 3 axes, and "
             "as many coordinates for each place of each image"
         )
-    name = one_of(node.attributes.get("mode", "linear"), "mode", tuple(_MODES))
+    name = check_word(node.attributes.get("mode", "linear"), "mode", tuple(_MODES))
     if _MODES[name] == "cubic" and rank == 3:
         raise ModelError(f"mode='{name}' of maps of 3 axes is not defined")
     aligned = bool(node.attributes.get("align_corners", 0))
     words = ("zeros", "border", "reflection")
-    outside = one_of(node.attributes.get("padding_mode", "zeros"), "padding_mode", words)
+    outside = check_word(node.attributes.get("padding_mode", "zeros"), "padding_mode", words)
     reflected = _Places.mirrored_at_centres if aligned else _Places.mirrored
     padding = {"zeros": _Places.nothing, "border": _Places.border}.get(outside, reflected)
     places = _Places(make, x.dtype)
@@ -221,7 +221,7 @@ def _grid_sample(make: Composition, node: Node) -> Results:
 
 def _deformed(make: Composition, node: Node) -> Results:
     """A convolution whose taps are moved, one by one and at each position, and weighted by a mask."""
-    x, weights, offsets = require_tensor(node, 0), require_constant(node, 1), required(node, 2)
+    x, weights, offsets = require_tensor(node, 0), require_constant(node, 1), require(node, 2)
     bias, mask = node.operand(3), node.operand(4)
     if len(x.shape) != 4 or weights.ndim != 4:
         raise ModelError(
@@ -231,7 +231,7 @@ def _deformed(make: Composition, node: Node) -> Results:
     group, many = (int(node.attributes.get(k, 1)) for k in ("group", "offset_group"))
     kernel, spatial = weights.shape[2:], x.shape[2:]
     count, outputs = prod(kernel), weights.shape[0]
-    windows = windows_of(window_attributes(node, kernel, spatial))
+    windows = list_windows(window_attributes(node, kernel, spatial))
     sizes = [output_length(w, n) for w, n in zip(windows, spatial, strict=True)]
     wanted = {
         "offset": (offsets, (images, many * count * 2, *sizes)),
@@ -286,7 +286,7 @@ def _deformed(make: Composition, node: Node) -> Results:
 
 def _regions(make: Composition, node: Node) -> Results:
     """Regions of a map at one size: means, or maxima, of places spread evenly over each bin."""
-    x, regions, images = require_tensor(node, 0), required(node, 1), required(node, 2)
+    x, regions, images = require_tensor(node, 0), require(node, 1), require(node, 2)
     if len(x.shape) != 4 or len(regions.shape) != 2 or regions.shape[1] != 4:
         raise ModelError(
             f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 4 numbers a region "
@@ -296,10 +296,10 @@ def _regions(make: Composition, node: Node) -> Results:
     if tuple(images.shape) != (count,):
         raise ModelError(f"{list(images.shape)} numbers of images for {count} regions")
     scale = float(node.attributes.get("spatial_scale", 1.0))
-    kind = one_of(node.attributes.get("mode", "avg"), "mode", ("avg", "max"))
+    kind = check_word(node.attributes.get("mode", "avg"), "mode", ("avg", "max"))
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     name, words = "coordinate_transformation_mode", ("half_pixel", "output_half_pixel")
-    half = one_of(node.attributes.get(name, default), name, words) == "half_pixel"
+    half = check_word(node.attributes.get(name, default), name, words) == "half_pixel"
     places = _Places(make, x.dtype)
     ends = []
     for axis in range(2):
@@ -339,7 +339,7 @@ def _regions(make: Composition, node: Node) -> Results:
 
 def _pooled_regions(make: Composition, node: Node) -> Results:
     """MaxRoiPool: maxima over the elements of each bin, first along the rows, then along the columns."""
-    x, regions = require_tensor(node, 0), required(node, 1)
+    x, regions = require_tensor(node, 0), require(node, 1)
     if len(x.shape) != 4 or len(regions.shape) != 2 or regions.shape[1] != 5:
         raise ModelError(
             f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 5 numbers a region "
@@ -473,14 +473,14 @@ def _region_taps(places: _Places, at: Operand, length: int) -> list[_Tap]:
 _NOTES = "Rows of the output need all of the map."
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
+    composed_operator(
         "GridSample",
         _grid_sample,
         since=16,
         attributes={"align_corners": 0, "mode": "linear", "padding_mode": "zeros"},
         notes=_NOTES,
     ),
-    composed(
+    composed_operator(
         "DeformConv",
         _deformed,
         since=19,
@@ -489,14 +489,14 @@ OPERATORS: tuple[Operator, ...] = (
         notes=_NOTES,
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "MaxRoiPool",
         _pooled_regions,
         since=7,
         attributes={"pooled_shape": REQUIRED, "spatial_scale": 1.0},
         notes=f"{_NOTES} A slab takes the map once for each of its rows of bins.",
     ),
-    composed(
+    composed_operator(
         "RoiAlign",
         _regions,
         since=10,

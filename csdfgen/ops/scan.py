@@ -26,7 +26,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Work,
-    height_along,
+    axis_height,
     phases,
 )
 
@@ -50,10 +50,10 @@ def _build(node: Node) -> Layer:
     raise ModelError("a Scan is built with its body")
 
 
-def one_phase(operator: Operator, layer: Layer) -> Phase | None:
+def single_phase(operator: Operator, layer: Layer) -> Phase | None:
     """The only phase of a layer that is computed in one go; None if there are several."""
     tensors = zip(layer.inputs, layer.input_axes, strict=True)
-    tallest = max((height_along(t, axis) for t, axis in tensors if t is not None), default=1)
+    tallest = max((axis_height(t, axis) for t, axis in tensors if t is not None), default=1)
     found = phases(operator, layer, max(tallest, layer.output.rows))
     return found[0] if len(found) == 1 else None
 
@@ -112,9 +112,9 @@ def _cost(layer: Layer, out: Rows) -> int:
 
 
 def _operator(layer: Layer) -> Operator:
-    from csdfgen.ops import operator_of  # the table has this operator, too
+    from csdfgen.ops import get_operator  # the table has this operator, too
 
-    return operator_of(layer)
+    return get_operator(layer)
 
 
 class _Pool:
@@ -152,7 +152,7 @@ def _parts(layer: Layer) -> tuple[_Part, ...]:
     kept = {*wiring.states, *wiring.results}
     found = []
     for k, (one, read, made) in enumerate(zip(body, wiring.read, wiring.made, strict=True)):
-        phase = one_phase(_operator(one), one)
+        phase = single_phase(_operator(one), one)
         assert phase is not None
         ends = tuple(v for v, at in last.items() if at == k and v not in kept)
         found.append(_Part(one, _operator(one).kernel(one), phase, read, made, ends))

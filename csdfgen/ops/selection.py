@@ -16,19 +16,27 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import integers, node_layer, source_of
-from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant, whole_rows
-from csdfgen.ops.copies import contiguous
+from csdfgen.ops._operands import get_source, node_layer, read_integers
+from csdfgen.ops.base import (
+    Call,
+    Mode,
+    Operator,
+    Work,
+    make_phase_kernel,
+    require_constant,
+    whole_rows,
+)
+from csdfgen.ops.copies import make_contiguous
 from csdfgen.ops.elementwise import EVERY
-from csdfgen.ops.indexing import in_order
-from csdfgen.ops.primitives import nonzero, suppressed
+from csdfgen.ops.indexing import order_axes
+from csdfgen.ops.primitives import nonzero, suppress_boxes
 from csdfgen.ops.reducing import constant, data_input
 
 FILL = -1
 """What stands behind the elements that were found."""
 
 
-def fill_of(dtype: np.dtype[Any]) -> int:
+def fill_value(dtype: np.dtype[Any]) -> int:
     """What stands there in tensors of a type that has no such number: 0, or False."""
     return FILL if dtype.kind in "fi" else 0
 
@@ -60,7 +68,7 @@ def _build_nonzero(node: Node) -> Layer:
 
 def _nonzero(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
-    x = contiguous(in_order(layer, work, 0), work.scratch, calls)
+    x = make_contiguous(order_axes(layer, work, 0), work.scratch, calls)
     flags = x
     if x.dtype != np.bool_:
         flags = work.scratch.take(x.shape, "bool")
@@ -96,7 +104,9 @@ def _build_suppression(node: Node) -> Layer:
         or (boxes.shape[0], boxes.shape[1]) != (scores.shape[0], scores.shape[2])
     ):
         raise ModelError(f"{shapes}; (images, boxes, 4) and (images, classes, boxes) are needed")
-    most = (0,) if node.operand(MOST) is None else integers(require_constant(node, MOST), "max")
+    most = (
+        (0,) if node.operand(MOST) is None else read_integers(require_constant(node, MOST), "max")
+    )
     if len(most) != 1 or most[0] < 1:
         raise ModelError(
             "max_output_boxes_per_class is absent or not above 0, so that there are no boxes; give it"
@@ -121,12 +131,12 @@ def _build_suppression(node: Node) -> Layer:
 def _suppression(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
     boxes, scores = (
-        contiguous(in_order(layer, work, k), work.scratch, calls) for k in (BOXES, SCORES)
+        make_contiguous(order_axes(layer, work, k), work.scratch, calls) for k in (BOXES, SCORES)
     )
     made = _target(work)
     order = work.scratch.take(scores.shape[2:], "int64")
     settings = (layer.attributes[k] for k in ("limit", "overlap", "least", "centre"))
-    return _written(work, [*calls, (suppressed, (scores, boxes, *settings, order, made))], made)
+    return _written(work, [*calls, (suppress_boxes, (scores, boxes, *settings, order, made))], made)
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -134,8 +144,8 @@ OPERATORS: tuple[Operator, ...] = (
         "NonZero",
         build=_build_nonzero,
         input_rows=whole_rows,
-        kernel=each_phase(_nonzero),
-        cost=lambda layer, out: source_of(layer).elements,
+        kernel=make_phase_kernel(_nonzero),
+        cost=lambda layer, out: get_source(layer).elements,
         mode=lambda layer: Mode.WHOLE,
         since=9,
         structure="whole",
@@ -145,8 +155,8 @@ OPERATORS: tuple[Operator, ...] = (
         "NonMaxSuppression",
         build=_build_suppression,
         input_rows=whole_rows,
-        kernel=each_phase(_suppression),
-        cost=lambda layer, out: out.stop * source_of(layer).shape[1],
+        kernel=make_phase_kernel(_suppression),
+        cost=lambda layer, out: out.stop * get_source(layer).shape[1],
         mode=lambda layer: Mode.WHOLE,
         since=10,
         constant_inputs=frozenset({MOST, OVERLAP, LEAST}),

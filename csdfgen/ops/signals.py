@@ -13,10 +13,10 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import integers, normal_axis
+from csdfgen.ops._operands import normalize_axis, read_integers
 from csdfgen.ops.base import Operator, require_constant, require_tensor
-from csdfgen.ops.composing import OPSET, Composition, Operand, composed
-from csdfgen.ops.computed_weights import convolved
+from csdfgen.ops.composing import OPSET, Composition, Operand, composed_operator
+from csdfgen.ops.computed_weights import compose_convolution
 from csdfgen.ops.reducing import FLOATS
 
 Results = Iterable[Operand | None]
@@ -29,7 +29,7 @@ def _integer(node: Node, position: int, what: str) -> int | None:
     """A constant of one number; None where it is absent. Raises ModelError."""
     if node.operand(position) is None:
         return None
-    found = integers(require_constant(node, position), what)
+    found = read_integers(require_constant(node, position), what)
     if len(found) != 1:
         raise ModelError(f"{what} has {len(found)} numbers, one is needed")
     return found[0]
@@ -67,7 +67,9 @@ def _transformed(make: Composition, node: Node) -> Results:
     parts, rank = _parts(x), len(x.shape)
     given = _integer(node, 2, "axis")
     default = -2 if node.opset >= 20 else 1
-    axis = normal_axis(int(node.attributes.get("axis", default)) if given is None else given, rank)
+    axis = normalize_axis(
+        int(node.attributes.get("axis", default)) if given is None else given, rank
+    )
     if axis == rank - 1:
         raise ModelError(f"axis {axis} is that of the parts of complex numbers")
     inverse, onesided = (bool(node.attributes.get(k, 0)) for k in ("inverse", "onesided"))
@@ -123,13 +125,13 @@ def _frames(make: Composition, node: Node) -> Results:
     elif window is not None:
         weights = make("Mul", weights, window)
     conv = Node(node.name, "Conv", OPSET, {"strides": (step,)}, (), ())
-    found = convolved(make, conv, make.turned(x, (0, 2, 1)), weights, None)
+    found = compose_convolution(make, conv, make.turned(x, (0, 2, 1)), weights, None)
     by_frames = make.turned(found, (0, 2, 1))
     return [make.reshaped(by_frames, (*by_frames.shape[:2], bins, 2))]
 
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
+    composed_operator(
         "DFT",
         _transformed,
         since=17,
@@ -139,7 +141,7 @@ OPERATORS: tuple[Operator, ...] = (
         notes="A product with a matrix of at most 2^24 numbers.",
         multiplies=True,
     ),
-    composed(
+    composed_operator(
         "STFT",
         _frames,
         since=17,

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.formats import FLOAT32, Format
-from csdfgen.model.network import Layer, Tensor, remembered
+from csdfgen.model.network import Layer, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops import quantized_products
-from csdfgen.ops._operands import normal_axis
+from csdfgen.ops._operands import normalize_axis
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -41,42 +41,42 @@ from csdfgen.ops.base import (
     Phase,
     Takes,
     Work,
-    one_by_one,
     run_slab,
+    takes_single_images,
 )
-from csdfgen.ops.elementwise import Task, elementwise, same
-from csdfgen.ops.integers import BYTES, limits, rounded
-from csdfgen.ops.quantized_maps import looked_up_bytes
+from csdfgen.ops.elementwise import Task, elementwise, same_types
+from csdfgen.ops.integers import BYTES, limits, round_values
+from csdfgen.ops.quantized_maps import look_up_bytes
 from csdfgen.ops.spread import Spread
 
 # Values and integers -----------------------------------------------------------------------------
 
 
-def values_of(array: np.ndarray, form: Format) -> np.ndarray:
+def read_values(array: np.ndarray, form: Format) -> np.ndarray:
     """The values of a constant, float32.
 
-    >>> values_of(np.array([[3, 5], [1, 7]], np.int8), Format("int8", (0.5, 2.0), (1, 1), 0)).tolist()
+    >>> read_values(np.array([[3, 5], [1, 7]], np.int8), Format("int8", (0.5, 2.0), (1, 1), 0)).tolist()
     [[1.0, 2.0], [0.0, 12.0]]
     """
     if form.scale is None:
         return array.astype(np.float32)
     scale, zero = _numbers(form)
     if form.axis is not None:
-        behind = (1,) * (array.ndim - 1 - normal_axis(form.axis, array.ndim))
+        behind = (1,) * (array.ndim - 1 - normalize_axis(form.axis, array.ndim))
         scale = scale.reshape(-1, *behind)
         zero = zero.reshape(-1, *behind) if zero.size > 1 else zero
     # numpy makes a number of an array without axes
     return np.asarray((array.astype(np.float32) - zero) * scale)
 
 
-def quantized(values: np.ndarray, form: Format) -> np.ndarray:
+def quantize_values(values: np.ndarray, form: Format) -> np.ndarray:
     """The integers that values are stored as; one scale for all of them.
 
-    >>> quantized(np.array([0.25, 0.75, 99], np.float32), Format("int8", (0.5,), (1,))).tolist()
+    >>> quantize_values(np.array([0.25, 0.75, 99], np.float32), Format("int8", (0.5,), (1,))).tolist()
     [1, 3, 127]
     """
     work, made = values.astype(np.float32), np.empty(values.shape, form.dtype)
-    for function, arguments in (*narrowing(work, form), (np.copyto, (made, work, "unsafe"))):
+    for function, arguments in (*narrow_values(work, form), (np.copyto, (made, work, "unsafe"))):
         function(*arguments)
     return made
 
@@ -88,7 +88,7 @@ def _numbers(form: Format) -> tuple[np.ndarray, np.ndarray]:
     return (scale, zero) if scale.size > 1 else (scale.reshape(()), zero.reshape(()))
 
 
-def widening(
+def widen_values(
     parts: Iterable[tuple[np.ndarray, np.ndarray]], values: np.ndarray, form: Format
 ) -> Iterable[Call]:
     """Calls that make values of integers. parts: of the values, each with the integers it is to hold."""
@@ -102,12 +102,15 @@ def widening(
     yield np.multiply, (values, scale, values)
 
 
-def narrowing(values: np.ndarray, form: Format) -> list[Call]:
+def narrow_values(values: np.ndarray, form: Format) -> list[Call]:
     """Calls that leave the integers of values where these were; what has no scale is rounded as it is copied."""
     if form.scale is None:
         return []
     scale, zero = _numbers(form)
-    return [(np.divide, (values, scale, values)), *rounded(values, int(zero), *limits(form.dtype))]
+    return [
+        (np.divide, (values, scale, values)),
+        *round_values(values, int(zero), *limits(form.dtype)),
+    ]
 
 
 # The twin ----------------------------------------------------------------------------------------
@@ -117,7 +120,7 @@ def _as_values(tensor: Tensor | None, form: Format | None) -> Tensor | None:
     return tensor if tensor is None or form is None else replace(tensor, format=FLOAT32)
 
 
-@remembered
+@memoize_layer
 def _outlined(layer: Layer) -> Layer:
     """The twin as far as shapes and settings say, constants as they are stored."""
     stored = layer.stored
@@ -140,7 +143,7 @@ def float_twin(layer: Layer, *, but: frozenset[int] = frozenset()) -> Layer:
     constants = {}
     for k, array in layer.constants.items():
         form = stored.read(k)
-        constants[k] = array if form is None or k in but else values_of(array, form)
+        constants[k] = array if form is None or k in but else read_values(array, form)
     return replace(twin, constants=MappingProxyType(constants))
 
 
@@ -165,7 +168,7 @@ def _answered(
     return replace(operator, **found)
 
 
-def on_integers(operator: Operator, table: Mapping[str, Operator]) -> Operator:
+def make_integer_operator(operator: Operator, table: Mapping[str, Operator]) -> Operator:
     """The operator for layers that store some of what they read and write as integers. table: all
     operators, by name.
     """
@@ -200,7 +203,7 @@ def _widened(operator: Operator, table: Mapping[str, Operator]) -> Operator:
         mode=partial(_mode, operator),
         aliases=aliases,
         takes=takes,
-        joins=one_by_one,
+        joins=takes_single_images,
         kernel=partial(_kernel, operator, table),
     )
 
@@ -229,7 +232,7 @@ def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> 
             if slab is not None and form is not None:
                 values = read[k] = work.scratch.take(slab.shape)
                 parts = slab.parts(values) if isinstance(slab, Spread) else [(values, slab)]
-                calls += widening(parts, values, form)
+                calls += widen_values(parts, values, form)
         made = list(work.results)
         for k, result in enumerate(work.results):
             if stored.written(k) is not None and not accumulates:
@@ -248,7 +251,7 @@ def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> 
             form = stored.written(k)
             if form is None:
                 continue
-            calls += narrowing(values, form)
+            calls += narrow_values(values, form)
             if values is not result:
                 calls.append((np.copyto, (result, values, "unsafe")))
         return calls
@@ -269,7 +272,7 @@ largest of them (which is what it was rounded by when it became a value), and in
 """
 
 
-@remembered
+@memoize_layer
 def integer_twin(layer: Layer) -> Layer | None:
     """The layer on integers that does the same; None where there is none."""
     stored = layer.stored
@@ -315,14 +318,14 @@ def _scales_mix(layer: Layer, w: Format) -> bool:
     if w.axis is None:
         return False
     outputs = 0 if layer.op_type == "Conv" or layer.attributes.get("transB") else rank - 1
-    return normal_axis(w.axis, rank) != outputs or (layer.op_type == "MatMul" and rank < 2)
+    return normalize_axis(w.axis, rank) != outputs or (layer.op_type == "MatMul" and rank < 2)
 
 
 def _integers(layer: Layer, x: Format, w: Format, y: Format | None) -> np.ndarray | None:
     """The addend in units of the sums; None where it is too far from integers."""
     assert x.scale is not None and w.scale is not None and layer.stored is not None
     form = layer.stored.read(2)
-    values = layer.constants[2] if form is None else values_of(layer.constants[2], form)
+    values = layer.constants[2] if form is None else read_values(layer.constants[2], form)
     unit = x.scale[0] * np.array(w.scale, np.float64)
     unit = unit if unit.size > 1 else unit.reshape(())
     quotients = values.astype(np.float64) / unit
@@ -431,6 +434,6 @@ def _looking_up(op_type: str, table: np.ndarray) -> Operator:
     """An elementwise operator on bytes alone."""
 
     def recipe(task: Task) -> list[Call]:
-        return looked_up_bytes(table, task.x, task.temporary(np.intp), task.out)
+        return look_up_bytes(table, task.x, task.temporary(np.intp), task.out)
 
-    return elementwise(op_type, recipe, same(BYTES))
+    return elementwise(op_type, recipe, same_types(BYTES))

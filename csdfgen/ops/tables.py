@@ -14,10 +14,10 @@ from onnx import TensorProto, numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, require_tensor
-from csdfgen.ops.composing import Composition, Operand, composed
-from csdfgen.ops.trees import Forest, by_ids, by_positions, listed, walked
+from csdfgen.ops.composing import Composition, Operand, composed_operator
+from csdfgen.ops.trees import Forest, read_ensemble, read_forest, read_list, walk_trees
 
 Results = Iterable[Operand | None]
 
@@ -44,7 +44,7 @@ def _in_float32(make: Composition, x: Operand) -> Operand:
 
 def _transformed(make: Composition, scores: Operand, kind: str) -> Operand:
     """The scores, (samples, targets), after `post_transform`, which leaves single ones as they are."""
-    one_of(kind, "post_transform", ("NONE", "SOFTMAX", "LOGISTIC"))
+    check_word(kind, "post_transform", ("NONE", "SOFTMAX", "LOGISTIC"))
     if scores.shape[1] == 1 or kind == "NONE":
         return scores
     return make("Sigmoid", scores) if kind == "LOGISTIC" else make("Softmax", scores, axis=1)
@@ -54,7 +54,7 @@ def _both(make: Composition, score: Operand, kind: str, opposite: bool) -> Opera
     """Scores of two classes, of which the second is known. opposite: that of the first is its negative, not what is
     missing to one.
     """
-    one_of(kind, "post_transform", ("NONE", "SOFTMAX", "LOGISTIC"))
+    check_word(kind, "post_transform", ("NONE", "SOFTMAX", "LOGISTIC"))
     other = make("Neg", score)
     if not opposite and kind != "LOGISTIC":
         other = make("Add", other, np.ones((), score.dtype))
@@ -98,12 +98,12 @@ def _scores(
     make: Composition, node: Node, x: Operand, forest: Forest, aggregate: str = "SUM"
 ) -> Operand:
     """(samples, targets), with what `base_values` adds."""
-    one_of(aggregate, "aggregate_function", _AGGREGATES)
+    check_word(aggregate, "aggregate_function", _AGGREGATES)
     targets = forest.weights.shape[1]
     if aggregate in ("MIN", "MAX") and targets > 1:
         raise ModelError(f"aggregate_function={aggregate} of {targets} targets; 1 is supported")
     weights = forest.weights.astype(x.dtype)
-    leaves = walked(make, x, forest)
+    leaves = walk_trees(make, x, forest)
     reduced = f"Reduce{'Sum' if aggregate == 'AVERAGE' else aggregate.capitalize()}"
     axis, one = np.array([1], np.int64), targets == 1
     found = make("Gather", weights[:, 0] if one else weights, leaves, axis=0)
@@ -127,13 +127,13 @@ def _trees(make: Composition, node: Node) -> Results:
             f"aggregate_function={kind}, which must be 0 to 3, or a post_transform, which onnxruntime and ONNX number "
             "differently; export with post_transform=0 and a Sigmoid or Softmax behind"
         )
-    forest = by_positions(node, int(node.attributes.get("n_targets", 1)))
+    forest = read_ensemble(node, int(node.attributes.get("n_targets", 1)))
     return [_scores(make, node, x, forest, _AGGREGATES[kind])]
 
 
 def _tree_regressor(make: Composition, node: Node) -> Results:
     x = _features(make, node)
-    forest = by_ids(node, "target", int(node.attributes.get("n_targets", 1)))
+    forest = read_forest(node, "target", int(node.attributes.get("n_targets", 1)))
     scores = _scores(make, node, x, forest, node.attributes.get("aggregate_function", "SUM"))
     scores = _in_float32(make, scores)
     return [_transformed(make, scores, node.attributes.get("post_transform", "NONE"))]
@@ -145,12 +145,12 @@ def _tree_classifier(make: Composition, node: Node) -> Results:
     count = max(len(node.attributes.get(name) or ()) for name in names)
     labels = _labels(node, names[0], count)
     kind = node.attributes.get("post_transform", "NONE")
-    x, ids = _features(make, node), set(listed(node, "class_ids"))
+    x, ids = _features(make, node), set(read_list(node, "class_ids"))
     single = count <= 2 and len(ids) == 1
-    base = listed(node, "base_values", default=0)
+    base = read_list(node, "base_values", default=0)
     if count < 2 or (count == 2 and len(base) > (ids == {0})):
         raise ModelError(f"{count} classes with base_values of {len(base)} are not supported")
-    forest = by_ids(node, "class", 1 if ids == {0} and single else count)
+    forest = read_forest(node, "class", 1 if ids == {0} and single else count)
     scores = _in_float32(make, _scores(make, node, x, forest))
     negative = bool((forest.weights < 0).any())
     if not single:
@@ -217,7 +217,7 @@ def _scaled(make: Composition, node: Node) -> Results:
 def _normalized(make: Composition, node: Node) -> Results:
     """Rows of zeros stay what they are; MAX divides by the largest element, not the largest size, as in onnxruntime."""
     x = _in_float32(make, _features(make, node))
-    norm = one_of(node.attributes.get("norm", "MAX"), "norm", ("MAX", "L1", "L2"))
+    norm = check_word(node.attributes.get("norm", "MAX"), "norm", ("MAX", "L1", "L2"))
     size = make(f"Reduce{'Max' if norm == 'MAX' else norm}", x, np.array([1], np.int64), keepdims=1)
     zero, one = np.zeros((), np.float32), np.ones((), np.float32)
     return [make("Div", x, make("Where", make("Equal", size, zero), one, size))]
@@ -360,7 +360,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
 )
 
 OPERATORS: tuple[Operator, ...] = tuple(
-    composed(
+    composed_operator(
         op_type,
         write,
         since=since,

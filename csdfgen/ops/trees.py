@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import one_of
+from csdfgen.ops._operands import check_word
 from csdfgen.ops.composing import Composition, Operand
 
 MOST_LEVELS = 256
@@ -62,7 +62,7 @@ class Forest:
         return count
 
 
-def listed(node: Node, name: str, count: int | None = None, default: int | None = None) -> Any:
+def read_list(node: Node, name: str, count: int | None = None, default: int | None = None) -> Any:
     """A list among the attributes, that may be a tensor. Raises ModelError for another length."""
     value = node.attributes.get(name)
     if value is None or not len(value):
@@ -77,34 +77,34 @@ def listed(node: Node, name: str, count: int | None = None, default: int | None 
     return value
 
 
-def by_ids(node: Node, kind: str, targets: int) -> Forest:
+def read_forest(node: Node, kind: str, targets: int) -> Forest:
     """Trees whose nodes are named by the numbers of their tree and their own. kind: "target" or "class"."""
     ids = list(
-        zip(*(map(int, listed(node, f"nodes_{k}ids")) for k in ("tree", "node")), strict=True)
+        zip(*(map(int, read_list(node, f"nodes_{k}ids")) for k in ("tree", "node")), strict=True)
     )
     count, own = len(ids), {one: k for k, one in enumerate(ids)}
     if not count or len(own) != count:
         raise ModelError("has no nodes, or one twice")
-    modes = listed(node, "nodes_modes", count)
+    modes = read_list(node, "nodes_modes", count)
     known = {"LEAF": _LEAF, **{f"BRANCH_{name}": k for k, name in enumerate(_COMPARED)}}
     for mode in modes:
-        one_of(mode, "nodes_modes", tuple(known))
+        check_word(mode, "nodes_modes", tuple(known))
     compared = np.array([known[mode] for mode in modes])
     inner = compared != _LEAF
     followers = []
     for way in ("true", "false"):
         found = np.arange(count)
-        given = listed(node, f"nodes_{way}nodeids", count)
+        given = read_list(node, f"nodes_{way}nodeids", count)
         for k in np.flatnonzero(inner):
             if (follower := (ids[k][0], int(given[k]))) not in own:
                 raise ModelError(f"node {ids[k][1]} of tree {ids[k][0]} leads to none")
             found[k] = own[follower]
         followers.append(found)
     true, false = followers
-    values = np.asarray(listed(node, "nodes_values", count))
+    values = np.asarray(read_list(node, "nodes_values", count))
     weights = np.zeros((count, targets), values.dtype)
-    leaves = listed(node, f"{kind}_nodeids")
-    parts = [listed(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
+    leaves = read_list(node, f"{kind}_nodeids")
+    parts = [read_list(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
     for tree, leaf, target, weight in zip(parts[0], leaves, parts[1], parts[2], strict=True):
         if (int(tree), int(leaf)) not in own or not 0 <= target < targets:
             raise ModelError(
@@ -113,28 +113,28 @@ def by_ids(node: Node, kind: str, targets: int) -> Forest:
         weights[own[int(tree), int(leaf)], target] += weight
     return Forest(
         np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
-        np.array(listed(node, "nodes_featureids", count)),
+        np.array(read_list(node, "nodes_featureids", count)),
         values,
         compared,
         true,
         false,
-        np.array(listed(node, "nodes_missing_value_tracks_true", count, 0), bool),
+        np.array(read_list(node, "nodes_missing_value_tracks_true", count, 0), bool),
         weights,
     )
 
 
-def by_positions(node: Node, targets: int) -> Forest:
+def read_ensemble(node: Node, targets: int) -> Forest:
     """TreeEnsemble: nodes and leaves apart, both named by their position."""
     values, modes, weights = (
         numpy_helper.to_array(node.attributes[k])
         for k in ("nodes_splits", "nodes_modes", "leaf_weights")
     )
     count, leaves = len(values), len(weights)
-    owners = np.array(listed(node, "leaf_targetids", leaves))
+    owners = np.array(read_list(node, "leaf_targetids", leaves))
     followers = []
     for way in ("true", "false"):
-        found = np.array(listed(node, f"nodes_{way}nodeids", count))
-        ends = np.array(listed(node, f"nodes_{way}leafs", count), bool)
+        found = np.array(read_list(node, f"nodes_{way}nodeids", count))
+        ends = np.array(read_list(node, f"nodes_{way}leafs", count), bool)
         if ((found < 0) | (found >= np.where(ends, leaves, count))).any():
             raise ModelError("a node leads to none")
         followers.append(np.append(np.where(ends, found + count, found), count + np.arange(leaves)))
@@ -143,10 +143,10 @@ def by_positions(node: Node, targets: int) -> Forest:
     spread = np.zeros((count + leaves, targets), weights.dtype)
     spread[count + np.arange(leaves), owners] = weights
     nothing = np.zeros(leaves, np.int64)
-    missing = listed(node, "nodes_missing_value_tracks_true", count, 0)
+    missing = read_list(node, "nodes_missing_value_tracks_true", count, 0)
     forest = Forest(
-        np.array(listed(node, "tree_roots")),
-        np.append(listed(node, "nodes_featureids", count), nothing),
+        np.array(read_list(node, "tree_roots")),
+        np.append(read_list(node, "nodes_featureids", count), nothing),
         np.append(values, nothing.astype(values.dtype)),
         np.append(modes.astype(np.int64), nothing + _LEAF),
         followers[0],
@@ -184,7 +184,7 @@ def _without_sets(node: Node, forest: Forest) -> Forest:
     return Forest(forest.roots, **{name: np.array(one) for name, one in columns.items()})
 
 
-def walked(make: Composition, x: Operand, forest: Forest) -> Operand:
+def walk_trees(make: Composition, x: Operand, forest: Forest) -> Operand:
     """(samples, trees): the leaf of each tree that a sample ends at."""
     at: Operand = forest.roots
     if not ((forest.features >= 0) & (forest.features < x.shape[1])).all():

@@ -107,7 +107,7 @@ def window_attributes(
     return {"kernel_shape": tuple(kernel), "strides": strides, "dilations": dilations, "pads": pads}
 
 
-def windows_of(attributes: Mapping[str, Any]) -> tuple[Window, ...]:
+def list_windows(attributes: Mapping[str, Any]) -> tuple[Window, ...]:
     """One window per spatial axis (rows first) from attributes as `window_attributes` leaves them."""
     kernel, pads = attributes["kernel_shape"], attributes["pads"]
     rank = len(kernel)

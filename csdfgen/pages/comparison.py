@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from csdfgen.charts.footprint import Footprint, binary
+from csdfgen.charts.footprint import Footprint, binary_size
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.model.describe import FIGURES
-from csdfgen.pages.html import Markup, chart, document, element, section, soft, table
+from csdfgen.pages.html import Markup, chart, document, element, make_note, section, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import Plan
 
@@ -96,7 +96,7 @@ class Comparison:
     same_order: bool
 
 
-def compared(names: Sequence[str], plans: Sequence[Plan]) -> Comparison:
+def compare_plans(names: Sequence[str], plans: Sequence[Plan]) -> Comparison:
     """Two plans of any two networks; layers are the same if their names are."""
     a, b = (_side(name, plan) for name, plan in zip(names, plans, strict=True))
     known = dict.fromkeys([*a.plan.figures, *b.plan.figures])
@@ -137,7 +137,7 @@ def comparison_page(found: Comparison) -> bytes:
     a, b = found.a, found.b
     arena = next(pair for pair in found.figures if pair.name == "arena")
     ratio = "" if not arena.ratio else f": {arena.ratio:.2f} times"
-    sizes = " and ".join("-" if size is None else binary(size) for size in (arena.a, arena.b))
+    sizes = " and ".join("-" if size is None else binary_size(size) for size in (arena.a, arena.b))
     return document(
         f"{a.name} and {b.name}: two plans",
         element(
@@ -174,7 +174,7 @@ def _facts(found: Comparison) -> Markup:
 
 def _layers(found: Comparison) -> Iterator[Markup]:
     differing = [pair for pair in found.layers if pair.differs]
-    yield soft(f"{len(differing):,} of {len(found.layers):,} layers differ.")
+    yield make_note(f"{len(differing):,} of {len(found.layers):,} layers differ.")
     if not differing:
         return
     rows = [

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from csdfgen.charts.plan_axes import Axes
 from csdfgen.charts.svg import NARROW, WIDTH, Drawing, number
-from csdfgen.dataflow.dot import visible
+from csdfgen.dataflow.dot import escape_text
 
 _LONGEST_TEXT = 2000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -45,10 +45,10 @@ def element(name: str, /, *content: object, **attributes: object) -> Markup:
 
 def section(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:
     """A part of a page: its title, a note in small print, and what follows."""
-    return element("section", element("h2", title), soft(note), *content, class_=class_)
+    return element("section", element("h2", title), make_note(note), *content, class_=class_)
 
 
-def soft(text: str) -> Markup:
+def make_note(text: str) -> Markup:
     """A paragraph in small print; nothing for no text."""
     return element("p", text, class_="soft") if text else Markup("")
 
@@ -125,7 +125,7 @@ def _file(name: str) -> str:
 
 
 def _text(value: object) -> str:
-    text = visible(str(value))
+    text = escape_text(str(value))
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 

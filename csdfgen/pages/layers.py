@@ -9,7 +9,7 @@ import numpy as np
 
 from csdfgen.charts.footprint import Footprint
 from csdfgen.devices.work import phase_works
-from csdfgen.phases.conversion import ActorWork, function_of
+from csdfgen.phases.conversion import ActorWork, describe_function
 from csdfgen.planning.plan import Plan
 
 
@@ -53,7 +53,7 @@ def layer_lines(
         found.append(
             LayerLine(
                 work.name,
-                function_of(work),
+                describe_function(work),
                 len(work.phases),
                 height,
                 of,

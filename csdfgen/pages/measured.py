@@ -16,7 +16,7 @@ import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison, Reference
-from runtime.resident import grown_by_onnxruntime
+from runtime.resident import measure_onnxruntime_growth
 from runtime.session import Driven
 from runtime.verify import compare_outputs
 
@@ -64,7 +64,7 @@ class Measured:
         return None if self.refused else all(one.ok for one in self.comparisons)
 
 
-def measured_frame(
+def measure_frame(
     plan: Plan,
     model: str,
     feeds: Mapping[str, np.ndarray],
@@ -95,14 +95,14 @@ def measured_frame(
             theirs = Reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
-            (ours,) = interleaved([lambda: program(feeds)], repeat)
+            (ours,) = time_interleaved([lambda: program(feeds)], repeat)
             return Measured(*sizes, ours, repeat, refused=error.message, driven=driven)
         found = compare_outputs(plan, outputs, reference)
         progress("timing both")
-        ours, their_time = interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
+        ours, their_time = time_interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
     progress("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
-    grown = grown_by_onnxruntime(model, inputs, network.batch, network.fixed)
+    grown = measure_onnxruntime_growth(model, inputs, network.batch, network.fixed)
     return Measured(
         *sizes,
         ours,
@@ -116,7 +116,7 @@ def measured_frame(
     )
 
 
-def interleaved(functions: Sequence[Callable[[], object]], repeat: int) -> list[float]:
+def time_interleaved(functions: Sequence[Callable[[], object]], repeat: int) -> list[float]:
     """Median seconds of functions that are called alternately, so that a busy machine slows all of them equally."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(repeat):

@@ -13,20 +13,30 @@ from functools import partial
 import numpy as np
 
 from csdfgen.charts.arena import draw_arena
-from csdfgen.charts.footprint import COLUMNS, Footprint, binary, ramp
+from csdfgen.charts.footprint import COLUMNS, Footprint, binary_size, ramp
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.devices.model import Estimate
 from csdfgen.model.describe import FIGURES
-from csdfgen.pages.html import Markup, chart, data, document, element, join, section, soft, table
+from csdfgen.pages.html import (
+    Markup,
+    chart,
+    data,
+    document,
+    element,
+    join,
+    make_note,
+    section,
+    table,
+)
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.pages.measured import Measured
-from csdfgen.planning.memories import memories_of
+from csdfgen.planning.memories import list_memories
 from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison
-from runtime.report import kept_whole
+from runtime.report import list_whole_tensors
 
 _MOST_ROWS = 40_000
 """Stretches of rows that the script knows, the largest first; about 30 bytes each."""
@@ -88,7 +98,7 @@ def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
         "header",
         element("h1", facts.model),
         element("p", _headline(shown, figures.get("outputs", 0), whole), class_="headline"),
-        soft(line),
+        make_note(line),
         *(element("p", note) for note in _notes(plan)),
         element("div", *_tiles(plan, shown, facts.measured), class_="tiles"),
     )
@@ -97,17 +107,17 @@ def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
 def _headline(shown: Footprint, outputs: int, whole: int) -> str:
     """How much less memory a frame takes; whole layers count outputs, so that they count here too."""
     frame = shown.arena + outputs
-    takes = f"{shown.span} take{'s' if shown.images == 1 else ''} {binary(frame)}"
+    takes = f"{shown.span} take{'s' if shown.images == 1 else ''} {binary_size(frame)}"
     takes = f"{takes[:1].upper()}{takes[1:]}"
     if outputs:
-        takes += f" (arena {binary(shown.arena)}, outputs {binary(outputs)})"
+        takes += f" (arena {binary_size(shown.arena)}, outputs {binary_size(outputs)})"
     if not frame or not whole:
         return f"{takes}."
     if frame < whole:
         gain = f"{whole / frame:.1f} times less than whole layers"
-        return f"{takes} instead of {binary(whole)}: {gain}."
+        return f"{takes} instead of {binary_size(whole)}: {gain}."
     more = f"{frame / whole:.2f} times that"
-    return f"{takes}; whole layers take {binary(whole)}: this is {more}."
+    return f"{takes}; whole layers take {binary_size(whole)}: this is {more}."
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -124,19 +134,19 @@ def _tiles(plan: Plan, shown: Footprint, measured: Measured | None) -> Iterator[
     how = "planned"
     if measured is not None:
         same = measured.touched == arena
-        how = "measured, as planned" if same else f"{binary(measured.touched)} measured"
-    yield _tile("Arena", binary(arena), how)
+        how = "measured, as planned" if same else f"{binary_size(measured.touched)} measured"
+    yield _tile("Arena", binary_size(arena), how)
     alive = shown.most
     ratio = f"the arena is {arena / alive:.2f} times that" if alive else ""
-    yield _tile("Most alive at one time", binary(alive), ratio)
+    yield _tile("Most alive at one time", binary_size(alive), ratio)
     bound = figures.get("lower_bound")
     if bound:
         text = "reached: no order of these phases needs less"
         if not plan.optimal:
             text = f"the peak is {alive / bound:.3g} times that"
-        yield _tile("Proven bound", binary(bound), text)
+        yield _tile("Proven bound", binary_size(bound), text)
     yield _tile(
-        "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
+        "Whole layers", binary_size(figures.get("whole_layer_live", 0)), "most alive at one time"
     )
     if measured is not None:
         if measured.equal is None:
@@ -250,7 +260,7 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     rows.append([element("b", "together"), "", f"{total:,}", "100%"])
     bound = figures.get("lower_bound")
     if bound:
-        text = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
+        text = f"No order of these phases needs less than {binary_size(bound)} ({bound:,} bytes)"
         more = "no more" if plan.optimal else f"{shown.most / bound:.3g} times that"
         text += f"; this one needs {more}."
     else:
@@ -284,9 +294,9 @@ def _rows_alive(shown: Footprint, line: int, at: int) -> str:
 
 
 def _kept_whole(plan: Plan) -> Markup:
-    whole = kept_whole(plan)
+    whole = list_whole_tensors(plan)
     if not whole:
-        return soft("No tensor is ever in memory as a whole.")
+        return make_note("No tensor is ever in memory as a whole.")
     rows: list[list[object]] = [
         [e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]
     ]
@@ -304,12 +314,16 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
     grown, theirs = measured.their_bytes, measured.theirs
     process = "-" if measured.refused else "not reported by the system"
     rows = [
-        ["arena that a frame writes, workspace included", binary(measured.touched), ""],
-        ["allocated outside it in the whole call, outputs included", binary(measured.call), ""],
+        ["arena that a frame writes, workspace included", binary_size(measured.touched), ""],
+        [
+            "allocated outside it in the whole call, outputs included",
+            binary_size(measured.call),
+            "",
+        ],
         [
             "in all; of onnxruntime the growth of its process in a frame, every dead tensor freed",
-            binary(measured.touched + measured.call),
-            process if grown is None else binary(grown),
+            binary_size(measured.touched + measured.call),
+            process if grown is None else binary_size(grown),
         ],
         [
             f"time of {_call(plan)}, one thread",
@@ -318,7 +332,7 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
         ],
     ]
     if (driven := measured.driven) is not None:
-        launches, copied = f"{driven.launches:,}", binary(driven.copied)
+        launches, copied = f"{driven.launches:,}", binary_size(driven.copied)
         rows += [
             [f"launches on {driven.device}", launches, ""],
             ["copied between host and device", copied, ""],
@@ -333,11 +347,11 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
         compared = table(["output", "is", "values", "largest difference"], outputs, 2)
     note = (
         f"Times are medians of {measured.repeat} alternating frames on this machine. Weights "
-        f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
+        f"({binary_size(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
         "A process grows by whole pages, and reuses what it has freed before."
     )
     head = ["measured here", "csdfgen", "onnxruntime"]
-    return section(title, table(head, rows), compared, soft(note))
+    return section(title, table(head, rows), compared, make_note(note))
 
 
 def _verdict(one: Comparison) -> Markup:
@@ -405,13 +419,13 @@ def _formats(plan: Plan) -> Markup:
 def _figures(plan: Plan, facts: Facts) -> Markup:
     frames = facts.frames
     rows = [
-        [name, FIGURES.get(name, ""), f"{size:,}", binary(size)]
+        [name, FIGURES.get(name, ""), f"{size:,}", binary_size(size)]
         for name, size in plan.figures.items()
     ]
     return section(
         "Figures",
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures meant"),
-        soft(facts.account) if facts.account else "",
+        make_note(facts.account) if facts.account else "",
         *_memories(plan),
         table(["several images in one order", ""], frames, 2) if frames else "",
     )
@@ -419,11 +433,11 @@ def _figures(plan: Plan, facts: Facts) -> Markup:
 
 def _memories(plan: Plan) -> Iterator[Markup]:
     """Bytes and traffic of a fast and a slow memory, where a plan has two."""
-    memories = memories_of(plan)
+    memories = list_memories(plan)
     if not memories:
         return
     total = max(1, sum(one.moved for one in memories))
-    yield soft(
+    yield make_note(
         "The fast memory has the rows that are moved most for the bytes and firings that they take. "
         f"In the arena it ends below address {plan.border:,}, where the slow one begins."
     )
@@ -441,7 +455,7 @@ def _repeat(facts: Facts) -> Markup:
         join([element("p", what), element("pre", element("code", line), tabindex="0")])
         for what, line in facts.commands
     ]
-    return section("To repeat it", *commands, soft("; ".join(facts.versions)))
+    return section("To repeat it", *commands, make_note("; ".join(facts.versions)))
 
 
 def _swatch(color: str, name: str) -> Markup:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import runtime
-from csdfgen.devices.measure import clock_of
+from csdfgen.devices.measure import choose_clock
 from csdfgen.devices.work import phase_works
-from csdfgen.phases.conversion import function_of
+from csdfgen.phases.conversion import describe_function
 from csdfgen.planning.plan import Plan
 
 
@@ -54,7 +54,7 @@ class LayerTime:
         return self.operations / self.seconds if self.seconds else 0.0
 
 
-def timed(
+def time_firings(
     plan: Plan, feeds: Mapping[str, np.ndarray], repeats: int = 5, threads: int = 1
 ) -> tuple[FiringTime, ...]:
     """The firings of the frame with the median time of `repeats`, after one to warm up: thread time on one thread, wall time on
@@ -62,7 +62,7 @@ def timed(
 
     Raises what `runtime.compile` and a program raise.
     """
-    program, clock = runtime.compile(plan, threads=threads), clock_of(threads)
+    program, clock = runtime.compile(plan, threads=threads), choose_clock(threads)
     frames = sorted(
         (program.time_firings(dict(feeds), clock) for _ in range(repeats + 1)),
         key=lambda times: times[-1] - times[0],
@@ -81,7 +81,7 @@ def timed(
         found.append(
             FiringTime(
                 name,
-                function_of(actor[name]),
+                describe_function(actor[name]),
                 phase,
                 times[number] - times[0],
                 times[number + 1] - times[0],
@@ -94,7 +94,7 @@ def timed(
     return tuple(found)
 
 
-def by_layer(firings: Sequence[FiringTime]) -> tuple[LayerTime, ...]:
+def sum_by_layer(firings: Sequence[FiringTime]) -> tuple[LayerTime, ...]:
     """The layers, the one that takes longest first."""
     groups: dict[str, list[FiringTime]] = {}
     for one in firings:

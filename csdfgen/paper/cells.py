@@ -53,7 +53,7 @@ class Left:
     why: str
 
 
-def as_json(cell: Cell) -> dict[str, Any]:
+def cell_json(cell: Cell) -> dict[str, Any]:
     """A cell as JSON values."""
     names = "table", "row", "column", "unit", "printed", "ours", "difference", "verdict", "note"
     return {name: getattr(cell, name) for name in names}

@@ -28,11 +28,11 @@ from functools import cache
 from math import prod
 
 from csdfgen.devices.catalogue import device
-from csdfgen.devices.model import rule_of
+from csdfgen.devices.model import find_rule
 from csdfgen.devices.profile import DeviceProfile, OperatorCost
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.rows import Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 
 BYTES = 4
 DEVICE = "jetson-tx2"
@@ -124,7 +124,7 @@ def nodes(network: Network) -> tuple[Node, ...]:
 
 def _window(node: Node) -> Window | None:
     windowed = node.kind in ("Conv", "MaxPool", "AveragePool")
-    return operator_of(node.layer).window(node.layer) if windowed else None
+    return get_operator(node.layer).window(node.layer) if windowed else None
 
 
 def _phased(node: Node, rules: Rules) -> bool:
@@ -188,11 +188,11 @@ def _published_cost(layer: Layer) -> OperatorCost | None:
     """What the authors published for a layer's kind; what the profile adds for other networks is
     left out.
     """
-    cost = rule_of(_published(), layer)
+    cost = find_rule(_published(), layer)
     return cost if cost is not None and cost.time.origin == "published" else None
 
 
-def takes_time(layer: Layer) -> bool:
+def has_time(layer: Layer) -> bool:
     """Whether the published model has a time for such a layer."""
     return _published_cost(layer) is not None
 

@@ -1,4 +1,4 @@
-"""Can a graph run in buffers of the largest rate of each channel? No: `stuck` returns where it stops.
+"""Can a graph run in buffers of the largest rate of each channel? No: `find_full_channels` returns where it stops.
 
 Firing an actor never disables another one (each channel has one source and one target), so that the
 order does not matter: if an execution that fires whatever can fire stops before the iteration is
@@ -30,7 +30,7 @@ def largest_rates(graph: CsdfGraph) -> dict[str, int]:
     }
 
 
-def stuck(graph: CsdfGraph, capacities: Mapping[str, int]) -> tuple[Full, ...]:
+def find_full_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> tuple[Full, ...]:
     """The full channels on which one iteration of a consistent graph stops; empty if it completes."""
     inputs: dict[str, list[Channel]] = {actor.name: [] for actor in graph.actors}
     outputs: dict[str, list[Channel]] = {actor.name: [] for actor in graph.actors}

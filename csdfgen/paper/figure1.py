@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from csdfgen.dataflow.graph import CsdfGraph, short_form
+from csdfgen.dataflow.graph import CsdfGraph, format_runs
 from csdfgen.paper.printed import FIGURE_1, PrintedRates
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import convert
@@ -46,5 +46,5 @@ def check_figure1(graph: CsdfGraph) -> tuple[RatesCheck, ...]:
             if printed.side == "production"
             else channel.consumption
         )
-        checks.append(RatesCheck(printed, short_form(rates)))
+        checks.append(RatesCheck(printed, format_runs(rates)))
     return tuple(checks)

@@ -16,14 +16,14 @@ from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector
 from csdfgen.errors import InconsistentError
 from csdfgen.model.network import Network
 from csdfgen.model.rows import Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.counting import AS_PRINTED, Rules, count
-from csdfgen.paper.deadlock import Full, largest_rates, stuck
+from csdfgen.paper.deadlock import Full, find_full_channels, largest_rates
 from csdfgen.paper.printed import TABLE_2, TABLE_3
 from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
-from csdfgen.phases.algorithm1 import algorithm1, last_rows
+from csdfgen.phases.algorithm1 import algorithm1, last_phase_rows
 from csdfgen.phases.conversion import convert, csdf_graph
 from csdfgen.reading.loader import load
 
@@ -81,16 +81,18 @@ def findings(name: str) -> Finding:
         leaving=tuple(
             layer for layer, (window, height) in windows.items() if _left(window, height)
         ),
-        negative=tuple(layer for layer, (window, _) in windows.items() if last_rows(window) < 0),
+        negative=tuple(
+            layer for layer, (window, _) in windows.items() if last_phase_rows(window) < 0
+        ),
         iteration=_iteration(algorithm1(conversion, tokens="rows", literal_last=True)),
-        full=stuck(rows, largest_rates(rows)),
+        full=find_full_channels(rows, largest_rates(rows)),
     )
 
 
 def _windows(network: Network) -> Iterator[tuple[str, tuple[Window, int]]]:
     """Layers with a window, and the rows that it moves over."""
     for layer in network.layers:
-        window, tensor = operator_of(layer).window(layer), layer.inputs[0]
+        window, tensor = get_operator(layer).window(layer), layer.inputs[0]
         windowed = layer.op_type in ("Conv", "MaxPool", "AveragePool")
         if windowed and window is not None and tensor is not None:
             yield layer.name, (window, tensor.rows)
@@ -153,7 +155,7 @@ class Reading:
         return round(self.m_our) == self.printed
 
 
-def googlenet_padded_all_round() -> Network:
+def symmetric_googlenet() -> Network:
     """GoogLeNet with strided pools that are padded on every side, not below and to the right alone: the
     maps are as large.
     """
@@ -182,7 +184,7 @@ def readings() -> Iterator[Reading]:
         ours = count(load_network(name, weights=False), rules).m_our
         yield Reading(name, rule, ours, TABLE_3[name][1])
     padded, rule = (
-        count(googlenet_padded_all_round()).m_our,
+        count(symmetric_googlenet()).m_our,
         "strided pools padded by 1 on every side",
     )
     yield Reading("googlenet", rule, padded, TABLE_3["googlenet"][1])
@@ -194,7 +196,7 @@ def readings() -> Iterator[Reading]:
 def misprints() -> Iterator[Cell]:
     """Numbers of the text and of Table II that its own other numbers contradict; ours come from our plans."""
     two, three, four = map(plan_example, TABLE_2[1:])
-    crop = operator_of(four.network.layers[1]).window(four.network.layers[1])
+    crop = get_operator(four.network.layers[1]).window(four.network.layers[1])
     assert crop is not None
     of_three = {work.name: len(work.phases) for work in four.conversion.actors}
     decrease = 100 * (1 - TABLE_2[3].throughput / TABLE_2[0].throughput)

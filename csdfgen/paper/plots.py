@@ -16,16 +16,16 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from csdfgen.backends import ALWAYS
-from csdfgen.dataflow.graph import short_form
+from csdfgen.dataflow.graph import format_runs
 from csdfgen.goals.choice import plan
 from csdfgen.paper.batches.memory import BATCHES, MB
-from csdfgen.paper.batches.modelled import plan_of, tables_of
+from csdfgen.paper.batches.modelled import model_tables, plan_request
 from csdfgen.paper.figure1 import figure1_graph
 from csdfgen.paper.printed import TABLE_2
 from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
-from schedules.batches.baselines import fixed
-from schedules.batches.planning import PRINTED_UNIT, cheapest
+from schedules.batches.baselines import plan_fixed
+from schedules.batches.planning import PRINTED_UNIT, plan_cheapest
 from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import replay
 
@@ -49,7 +49,7 @@ def figure1(path: Path) -> None:
         boxes.append(axes.text(x, 0, text, ha="center", va="center", bbox=shape).get_bbox_patch())
     for channel in graph.channels:
         start, stop = place[channel.source], place[channel.target]
-        made, taken = short_form(channel.production), short_form(channel.consumption)
+        made, taken = format_runs(channel.production), format_runs(channel.consumption)
         if start == stop:
             arrow = {
                 "arrowstyle": "->",
@@ -77,7 +77,7 @@ def figure1(path: Path) -> None:
     _save(figure, path)
 
 
-def buffers_of_cnn5(path: Path) -> None:
+def plot_cnn5_buffers(path: Path) -> None:
     """Elements alive during every firing of Ex1 to Ex4, one panel each."""
     figure, panels = plt.subplots(2, 2, figsize=(9, 5.2), sharey=True, layout="constrained")
     for example, axes in zip(TABLE_2, panels.flat, strict=True):
@@ -95,7 +95,7 @@ def buffers_of_cnn5(path: Path) -> None:
     _save(figure, path)
 
 
-def buffers_of_densenet(path: Path) -> None:
+def plot_densenet_buffers(path: Path) -> None:
     """Megabytes alive during every firing of densenet121, layers whole and by rows."""
     network = load_network("densenet121", weights=True)
     figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
@@ -117,17 +117,17 @@ def buffers_of_densenet(path: Path) -> None:
     _save(figure, path)
 
 
-def batches_by_memory(path: Path) -> None:
+def plot_batches_over_memory(path: Path) -> None:
     """GoogleNet's time per image against memory: the largest uniform batch, Algorithm 1, ours."""
-    tables = tables_of("GoogleNet", "gathering")
-    coarse = tables_of("GoogleNet", "printed", PRINTED_UNIT)
+    tables = model_tables("GoogleNet", "gathering")
+    coarse = model_tables("GoogleNet", "printed", PRINTED_UNIT)
     sizes = [step / 4 for step in range(4 * 10, 4 * 40 + 1)]
     rules: dict[str, list[float | None]] = {"fixed": [], "printed": [], "ours": []}
     for size in sizes:
         memory = int(size * MB)
-        ours = cheapest(tables.chain, BATCHES, memory, searched=0, tables=tables)
+        ours = plan_cheapest(tables.chain, BATCHES, memory, searched=0, tables=tables)
         cost = coarse.cost(BATCHES, memory)
-        rules["fixed"].append(_ms(fixed(tables.chain, BATCHES, memory)))
+        rules["fixed"].append(_ms(plan_fixed(tables.chain, BATCHES, memory)))
         rules["printed"].append(None if cost == float("inf") else 1e3 * cost / BATCHES)
         rules["ours"].append(_ms(ours))
     figure, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
@@ -158,14 +158,14 @@ def _ms(found: ChainPlan | None) -> float | None:
     return None if found is None else 1e3 * found.cost_per_image
 
 
-def batches_by_time(path: Path) -> None:
+def plot_batches_over_time(path: Path) -> None:
     """What GoogleNet's calls hold at 20 MB, over the time of 12 images: one by one, and by our plan."""
-    chain = tables_of("GoogleNet", "gathering").chain
+    chain = model_tables("GoogleNet", "gathering").chain
     memory = 20
     figure, panels = plt.subplots(2, 1, figsize=(9, 4.6), sharex=True, sharey=True, layout="constrained")  # fmt: skip
     plans = {
-        "one image after another, the baseline": fixed(chain, BATCHES, memory * MB),
-        "each layer with a batch of its own": plan_of("GoogleNet", BATCHES, memory),
+        "one image after another, the baseline": plan_fixed(chain, BATCHES, memory * MB),
+        "each layer with a batch of its own": plan_request("GoogleNet", BATCHES, memory),
     }
     for axes, (title, found) in zip(panels, plans.items(), strict=True):
         assert found is not None
@@ -191,10 +191,10 @@ def _save(figure: Figure, path: Path) -> None:
 
 PICTURES = {
     "figure1": figure1,
-    "cnn5": buffers_of_cnn5,
-    "densenet121": buffers_of_densenet,
-    "batches-memory": batches_by_memory,
-    "batches-time": batches_by_time,
+    "cnn5": plot_cnn5_buffers,
+    "densenet121": plot_densenet_buffers,
+    "batches-memory": plot_batches_over_memory,
+    "batches-time": plot_batches_over_time,
 }
 """Name of the file -> who draws it."""
 

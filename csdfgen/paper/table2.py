@@ -20,7 +20,7 @@ from csdfgen.paper.counting import count, phase_seconds
 from csdfgen.paper.printed import TABLE_2, Example
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.loader import load
-from schedules.schedule import Firing, compact, loop_text
+from schedules.schedule import Firing, compact_loops, format_loops
 
 NAMES = {"input:image": "n1", "output:n4": "n5"}
 """Our names of the paper's data layers."""
@@ -51,11 +51,11 @@ class ExampleResult:
         return (self.phases, self.order, self.buffers) == (one.phases, one.order, one.buffers)
 
 
-def launches_that_fit(examples: Sequence[Example] = TABLE_2) -> tuple[float, float]:
+def fit_launch_seconds(examples: Sequence[Example] = TABLE_2) -> tuple[float, float]:
     """Seconds that a phase may take, from and to, if a frame takes the same time for its layers in all rows and the
     frames a second are rounded: of two rows, the times differ by as many launches as their phases.
 
-    >>> [round(seconds * 1e6, 2) for seconds in launches_that_fit()]
+    >>> [round(seconds * 1e6, 2) for seconds in fit_launch_seconds()]
     [4.98, 5.25]
     """
     rows = [(sum(one.phases), *_frame_seconds(one)) for one in examples]
@@ -66,7 +66,7 @@ def launches_that_fit(examples: Sequence[Example] = TABLE_2) -> tuple[float, flo
     )
 
 
-def seconds_of_layers(launch: float, examples: Sequence[Example] = TABLE_2) -> float:
+def fit_layer_seconds(launch: float, examples: Sequence[Example] = TABLE_2) -> float:
     """Seconds of the layers alone with which all rows come closest to print. launch: seconds of a phase."""
     least, most = zip(*(_frame_seconds(one) for one in examples), strict=True)
     phases = [launch * sum(one.phases) for one in examples]
@@ -87,7 +87,7 @@ def plan_example(example: Example) -> Plan:
 def reproduce_table2(examples: tuple[Example, ...] = TABLE_2) -> tuple[ExampleResult, ...]:
     """Schedule and execute the rows of the table."""
     image = np.random.default_rng(0).uniform(-1, 1, (1, 1, 32, 32)).astype(np.float32)
-    seconds, layers = count(load("zoo:cnn5")).seconds, seconds_of_layers(phase_seconds())
+    seconds, layers = count(load("zoo:cnn5")).seconds, fit_layer_seconds(phase_seconds())
     results: list[ExampleResult] = []
     first: dict[str, np.ndarray] | None = None
     for example in examples:
@@ -101,7 +101,7 @@ def reproduce_table2(examples: tuple[Example, ...] = TABLE_2) -> tuple[ExampleRe
             ExampleResult(
                 example,
                 tuple(len(work.phases) for work in actors),
-                _separate_pairs(loop_text(compact(firings, nested=False)), example),
+                _separate_pairs(format_loops(compact_loops(firings, nested=False)), example),
                 tuple(planned.regions[b.name].size // 4 for b in planned.rolling),
                 1 / (seconds + launched * phase_seconds()),
                 1 / (layers + len(planned.order) * phase_seconds()),

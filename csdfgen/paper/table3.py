@@ -21,7 +21,7 @@ from csdfgen.backends import ALWAYS
 from csdfgen.errors import PlanError
 from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
-from csdfgen.paper.counting import Count, count, phase_seconds, takes_time
+from csdfgen.paper.counting import Count, count, has_time, phase_seconds
 from csdfgen.paper.printed import COLUMNS, TABLE_3
 from csdfgen.reading.loader import load
 
@@ -61,7 +61,7 @@ def load_network(name: str, *, weights: bool) -> Network:
     return load(zoo_models.ZOO[name].build(weights=weights))
 
 
-def paper_count(name: str) -> Count:
+def count_paper_row(name: str) -> Count:
     """A row of the table counted as the authors did."""
     return count(load_network(name, weights=False))
 
@@ -86,7 +86,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
     launched = sum(
         len(work.phases)
         for work in planned.conversion.actors
-        if work.layer is not None and takes_time(work.layer)
+        if work.layer is not None and has_time(work.layer)
     )
     needed = sum(planned.figures[name] for name in ("parameters", "arena", "outputs"))
     return (
@@ -105,7 +105,7 @@ def reproduce_table3(
         progress(name)
         for counting in countings:
             if counting == "paper":
-                counted = paper_count(name)
+                counted = count_paper_row(name)
                 values = counted.m_dl, counted.m_our, counted.tau_dl, counted.tau_our
             else:
                 values = schedule_values(name)

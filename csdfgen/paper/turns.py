@@ -30,7 +30,7 @@ def take_turns(
     return rounds[2:]
 
 
-def measured_cells(
+def measure_cells(
     row: str, programs: Mapping[str, Executable], clock: Clock, repeats: int
 ) -> Iterator[Cell]:
     """For each program, by its name: median milliseconds an image, its share of the first program's time, and KiB of arena."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Window
-from csdfgen.ops import operator_of
-from csdfgen.ops.base import height_along
-from csdfgen.phases.conversion import ActorWork, Conversion, function_of, token_unit
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import axis_height
+from csdfgen.phases.conversion import ActorWork, Conversion, describe_function, token_unit
 
 
 def _window(layer: Layer, position: int) -> Window:
     """Sliding window of a layer: one row for elementwise layers, the whole map for other layers without a window."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     window = operator.window(layer)
     if window is not None:
         return window
@@ -28,7 +28,7 @@ def _window(layer: Layer, position: int) -> Window:
     assert tensor is not None
     if operator.rowwise:
         return Window(1)
-    return Window(height_along(tensor, layer.input_axes[position]))
+    return Window(axis_height(tensor, layer.input_axes[position]))
 
 
 def _phase_count(layer: Layer) -> int:
@@ -37,7 +37,7 @@ def _phase_count(layer: Layer) -> int:
     window = _window(layer, position)
     tensor = layer.inputs[position]
     assert tensor is not None
-    height = height_along(tensor, layer.input_axes[position])
+    height = axis_height(tensor, layer.input_axes[position])
     padding = window.pad_top + window.pad_bottom
     if (window.stride >= window.extent and padding == 0) or window.extent >= height:
         return 1
@@ -62,7 +62,7 @@ def _middle(window: Window) -> int:
     return min(window.stride, window.extent)
 
 
-def last_rows(window: Window) -> int:
+def last_phase_rows(window: Window) -> int:
     """Lines 38 and 42, literally: rows of input that the last of several phases takes, which may be negative."""
     return _middle(window) - window.pad_bottom
 
@@ -75,7 +75,9 @@ def _consumed(window: Window, height: int, count: int, literal_last: bool) -> tu
     if count == 1:
         return (height,)
     rows = [window.extent - window.pad_top] + [_middle(window)] * (count - 2)
-    return _remainder_last([*rows, 0], sum(rows) + last_rows(window) if literal_last else height)
+    return _remainder_last(
+        [*rows, 0], sum(rows) + last_phase_rows(window) if literal_last else height
+    )
 
 
 def _remainder_last(rows: list[int], total: int) -> tuple[int, ...]:
@@ -105,7 +107,9 @@ def algorithm1(
     channels: list[Channel] = []
     for work in conversion.actors:
         count = counts[work.name]
-        actors.append(Actor(work.name, tuple(_spread(sum(work.times), count)), function_of(work)))
+        actors.append(
+            Actor(work.name, tuple(_spread(sum(work.times), count)), describe_function(work))
+        )
         for read in work.reads:
             tensor = read.tensor
             source = writer[tensor.name]

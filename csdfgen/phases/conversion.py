@@ -23,13 +23,13 @@ from typing import Literal
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.errors import InputError, option
 from csdfgen.limits import PHASES, Budget
-from csdfgen.model.describe import html_table, one_line
+from csdfgen.model.describe import format_repr, html_table
 from csdfgen.model.formats import Format
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.options import DEFAULTS
 from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
 from csdfgen.phases.heights import (
     AskedBatches,
@@ -37,9 +37,9 @@ from csdfgen.phases.heights import (
     BatchSpec,
     RowSpec,
     layer_height,
+    lower_ends,
     parse_batches,
     parse_rows,
-    with_low_ends,
 )
 
 ActorKey = tuple[Hashable, int | tuple[int, ...], tuple[int, ...]]
@@ -157,7 +157,7 @@ class Conversion(Pickled):
         return {"rows": self.rows, "actors": len(self.actors), "phases": phases}
 
     def __repr__(self) -> str:
-        return one_line("Conversion", self.network.name, **self._facts())
+        return format_repr("Conversion", self.network.name, **self._facts())
 
     def _repr_html_(self) -> str:
         return html_table(f"Conversion of {self.network.name}", self._facts().items())
@@ -205,7 +205,7 @@ def _fed_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
     return replace(_input_actor(layer.name, layer.output, height), taken=layer)
 
 
-def fed_slices(network: Network, image: str) -> frozenset[str]:
+def find_fed_slices(network: Network, image: str) -> frozenset[str]:
     """Names of the Slices that take a part of each row of a streamed input, with step 1. They are separate actors, which
     read that part of the caller's rows; several actors can read the same rows.
     """
@@ -232,7 +232,7 @@ def _output_actor(name: str, tensor: Tensor) -> ActorWork:
 
 
 def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     work = phases(operator, layer, height)
     reads = []
     for position, tensor in enumerate(layer.inputs):
@@ -429,7 +429,7 @@ def convert(
     """
     asked = parse_rows(rows)
     asked.check_names(network)
-    spec = with_low_ends(asked, network)
+    spec = lower_ends(asked, network)
     if network.batch % frames:
         raise InputError(
             f"{option('frames', frames)}: does not divide a batch of {network.batch} images"
@@ -440,7 +440,7 @@ def convert(
         asked_batches.check_names(network)
     _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
-    fed = fed_slices(network, image)
+    fed = find_fed_slices(network, image)
     alone = (1,) * frames
     known = {} if known is None else known
     actors: list[ActorWork] = []
@@ -532,11 +532,13 @@ def csdf_graph(
                     (0, *kept[:-1]),
                 )
                 channels.append(Channel(*loop, 0, size, "overlap"))
-    actors = tuple(Actor(work.name, work.times, function_of(work)) for work in conversion.actors)
+    actors = tuple(
+        Actor(work.name, work.times, describe_function(work)) for work in conversion.actors
+    )
     return CsdfGraph(conversion.network.name, actors, tuple(channels))
 
 
-def function_of(work: ActorWork) -> str:
+def describe_function(work: ActorWork) -> str:
     """A description of what an actor computes: its operator, the activations applied in its slab, and the branches that it
     is in.
     """

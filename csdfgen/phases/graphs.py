@@ -14,17 +14,17 @@ from pathlib import Path
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.dataflow.origin import Origin, Values
 from csdfgen.errors import InputError, option
-from csdfgen.files import parts_of
+from csdfgen.files import split_model
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
-from csdfgen.phases.conversion import ActorWork, Conversion, csdf_graph, function_of
+from csdfgen.phases.conversion import ActorWork, Conversion, csdf_graph, describe_function
 
 _DIGITS = 16
 """Hexadecimal digits of a digest."""
 
 
-def graph_of(
+def build_graph(
     conversion: Conversion,
     options: PlanOptions,
     *,
@@ -48,29 +48,29 @@ def graph_of(
         graph = csdf_graph(conversion, tokens=tokens, overlap=overlap)
     network = conversion.network
     origin = Origin(
-        model=file_of(network),
+        model=model_file_name(network),
         batch=network.batch,
         inputs=tuple((tensor.name, network.whole_shape(tensor)) for tensor in network.inputs),
         plan_options=options,
         tokens=tokens,
         rates=rates,
-        digest=digest_of(conversion),
-        fixed=fixed_of(network),
+        digest=digest_conversion(conversion),
+        fixed=fixed_inputs_json(network),
     )
     return replace(graph, origin=origin)
 
 
-def fixed_of(network: Network) -> dict[str, Values]:
+def fixed_inputs_json(network: Network) -> dict[str, Values]:
     """The inputs of a network that were made constants, as JSON values."""
     return {name: array.tolist() for name, array in network.fixed.items()}
 
 
-def file_of(network: Network) -> str:
+def model_file_name(network: Network) -> str:
     """The name of the file of a network (of both files of Caffe's); that of the network if it has no file."""
-    return ",".join(Path(part).name for part in parts_of(network.source)) or network.name
+    return ",".join(Path(part).name for part in split_model(network.source)) or network.name
 
 
-def digest_of(conversion: Conversion) -> str:
+def digest_conversion(conversion: Conversion) -> str:
     """16 hexadecimal digits of all that orders of firings and buffers depend on: the rows that each phase reads and
     writes.
     """
@@ -82,7 +82,7 @@ def digest_of(conversion: Conversion) -> str:
 
 
 def _described(work: ActorWork) -> Iterator[object]:
-    yield work.name, function_of(work), len(work.phases)
+    yield work.name, describe_function(work), len(work.phases)
     for read in work.reads:
         yield "reads", _tensor(read.tensor), read.need, read.release
     for write in work.writes:

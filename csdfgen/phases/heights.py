@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from csdfgen.model.by_layer import BATCHES, ROWS, ByLayer, Spec
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.model.units import counted
-from csdfgen.ops import operator_of
+from csdfgen.model.units import pluralize
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 
 _DOUBLED = (1, 7)
@@ -28,7 +28,7 @@ AUTO_PIXELS = 64
 """
 
 LOW_PIXELS = 16
-"""Output pixels below which `halved` makes no phase lower: kernels lose too much speed."""
+"""Output pixels below which `halve_heights` makes no phase lower: kernels lose too much speed."""
 
 MOST_PHASES = 128
 """Phases of a layer whose rows have fewer pixels than that: tokens, or samples of a signal. More would cost
@@ -68,7 +68,7 @@ class RowSpec(Spec):
         """A summary, in which many layers are counted instead of listed."""
         if len(self.layers) <= _LISTED:
             return str(self)
-        return f"{self.general} ({counted(len(self.layers), 'layer differs', 'layers differ')})"
+        return f"{self.general} ({pluralize(len(self.layers), 'layer differs', 'layers differ')})"
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _least_height(tensor: Tensor) -> int:
 
 def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:
     """(rows a phase, rows in all) of the output of a layer, or of the input that it accumulates over."""
-    mode = operator_of(layer).mode(layer)
+    mode = get_operator(layer).mode(layer)
     tensor = _divided(layer)
     if mode is Mode.WHOLE:
         return max(1, tensor.rows), tensor.rows
@@ -173,7 +173,7 @@ def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], in
 
 def _divided(layer: Layer) -> Tensor:
     """What the phases of a layer divide: its output, or the input that it accumulates over, as it is read."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     if operator.mode(layer) is not Mode.ACCUMULATE:
         return _with_channels_last(layer)
     tensor = layer.inputs[operator.accumulate_over]
@@ -195,7 +195,7 @@ def _with_channels_last(layer: Layer) -> Tensor:
     return replace(output, shape=(1, output.rows, pixels, output.shape[last]), row_axis=1)
 
 
-def lowest(network: Network, rows: int = 1) -> RowSpec:
+def lowest_heights(network: Network, rows: int = 1) -> RowSpec:
     """So many rows a phase, more where rows are so small that there would be too many phases."""
     divided = {tensor.name: tensor for tensor in network.inputs}
     divided |= {layer.name: _divided(layer) for layer in network.layers}
@@ -203,7 +203,7 @@ def lowest(network: Network, rows: int = 1) -> RowSpec:
     return RowSpec(rows, MappingProxyType(low))
 
 
-def halved(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
+def halve_heights(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
     """The request with half the rows a phase for the layers and inputs of these names, but no lower than about
     `LOW_PIXELS` pixels; equal to `spec` if all of them are as low as that.
     """
@@ -211,7 +211,7 @@ def halved(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
     divided |= {
         layer.name: _divided(layer)
         for layer in network.layers
-        if operator_of(layer).mode(layer) is not Mode.WHOLE
+        if get_operator(layer).mode(layer) is not Mode.WHOLE
     }
     low = {}
     for name in sorted(divided.keys() & set(names)):
@@ -222,7 +222,7 @@ def halved(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
     return replace(spec, layers=MappingProxyType({**spec.layers, **low}))
 
 
-def with_low_ends(spec: RowSpec, network: Network) -> RowSpec:
+def lower_ends(spec: RowSpec, network: Network) -> RowSpec:
     """The request with heights of at most "auto" for layers that convert an input into smaller elements, or an output
     into larger ones, and for inputs that only such a layer reads.
 
@@ -268,7 +268,7 @@ def _changes_elements(layer: Layer) -> bool:
     return (
         len(layer.outputs) == 1
         and sum(tensor is not None for tensor in layer.inputs) == 1
-        and operator_of(layer).rowwise
+        and get_operator(layer).rowwise
     )
 
 

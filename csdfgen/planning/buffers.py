@@ -81,7 +81,7 @@ def workspace_buffer(actor: str, sizes: Sequence[int], alignment: int = ALIGNMEN
     )
 
 
-def buffers_of(
+def make_buffers(
     conversion: Conversion,
     sharing: Sharing,
     *,

@@ -8,7 +8,7 @@ stored; what it makes is read in the same branch or by the layer that joins both
 the same image may be written over what a later firing reads. The checker derives the use of rows from the row ranges
 that phases read, and not from the cumulative need and release counts that planning uses (docs/model.md).
 
-Every plan passes `check`: those made here, read from a file, or found by a search. `checked` skips a plan that has
+Every plan passes `check`: those made here, read from a file, or found by a search. `ensure_checked` skips a plan that has
 passed before.
 """
 
@@ -24,8 +24,8 @@ from weakref import WeakSet
 import numpy as np
 
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
-from csdfgen.model.network import Guard, Tensor, exclusive
-from csdfgen.ops import operator_of
+from csdfgen.model.network import Guard, Tensor, are_exclusive
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import CONDITION, ActorWork, Read
 from csdfgen.planning.buffers import Buffer, state_name
@@ -37,7 +37,7 @@ from csdfgen.rewriting.conditions import branch_faults
 _PASSED: WeakSet[Plan] = WeakSet()
 
 
-def checked(plan: Plan) -> Plan:
+def ensure_checked(plan: Plan) -> Plan:
     """The plan, checked unless it has passed before. Raises as `check`."""
     if plan not in _PASSED:
         check(plan)
@@ -239,7 +239,7 @@ class _Use:
                 fresh = self._fresh(name, places)
                 for other in names:
                     beside = other != name and other in self.writer
-                    if not beside or exclusive(self._guards(name), self._guards(other)):
+                    if not beside or are_exclusive(self._guards(name), self._guards(other)):
                         continue
                     if np.any(fresh & places[other]):
                         self._check_over(name, other)
@@ -256,7 +256,7 @@ class _Use:
         last = self.least[name].copy()
         for work, read, firings, rows in self.reads:
             own = work.layer.guards if work.layer is not None else ()
-            if read == name and work.kind != "output" and not exclusive(own, guards):
+            if read == name and work.kind != "output" and not are_exclusive(own, guards):
                 np.maximum.at(last, rows, firings)
         return last
 
@@ -275,7 +275,7 @@ class _Use:
         """The mask of elements that writing a tensor changes: without those of operands that are stored there already."""
         fresh = places[name]
         layer = self.writer[name].layer
-        for alias in operator_of(layer).aliases(layer) if layer is not None else ():
+        for alias in get_operator(layer).aliases(layer) if layer is not None else ():
             operand = layer.inputs[alias.position] if layer is not None else None
             if (
                 alias.kind is not AliasKind.INPLACE
@@ -307,7 +307,7 @@ class _Use:
             return False
         return any(
             operand is not None and (operand.name == other or self._same_place(operand.name, other))
-            for alias in operator_of(layer).aliases(layer)
+            for alias in get_operator(layer).aliases(layer)
             if alias.kind is AliasKind.INPLACE
             for operand in (layer.inputs[alias.position],)
         )

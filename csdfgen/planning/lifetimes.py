@@ -54,10 +54,10 @@ class Lifetimes:
         return int(self.live.max(initial=0))
 
 
-def times_of(order: Order) -> dict[str, np.ndarray]:
+def firing_times(order: Order) -> dict[str, np.ndarray]:
     """Actor -> position in the order of each of its phases.
 
-    >>> {name: at.tolist() for name, at in times_of([("a", 0), ("b", 0), ("a", 1)]).items()}
+    >>> {name: at.tolist() for name, at in firing_times([("a", 0), ("b", 0), ("a", 1)]).items()}
     {'a': [0, 2], 'b': [1]}
     """
     found: dict[str, list[int]] = {}
@@ -66,16 +66,16 @@ def times_of(order: Order) -> dict[str, np.ndarray]:
     return {actor: np.array(positions) for actor, positions in found.items()}
 
 
-def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
+def trace_lifetimes(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
     """The lifetimes of buffers in an order of firings that has all phases of each actor in order.
 
     >>> x = Buffer("x", 4, 10, (Access("a", (1, 2, 3, 4)),), (Access("b", (0, 4)),))
     >>> order = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 1)]
-    >>> found = lifetimes_of(order, [x])
+    >>> found = trace_lifetimes(order, [x])
     >>> found.each[0].born.tolist(), found.each[0].capacity, found.peak_live
     ([0, 1, 3, 4], 4, 40)
     """
-    times, firings = times_of(order), len(order)
+    times, firings = firing_times(order), len(order)
     changes = np.zeros(firings + 1, np.int64)
     found = []
     for buffer in buffers:
@@ -90,17 +90,19 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
     return Lifetimes(tuple(found), np.cumsum(changes[:-1]))
 
 
-def live_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> np.ndarray:
+def trace_live_bytes(
+    lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order
+) -> np.ndarray:
     """Bytes alive during each firing, including its scratch (actor -> bytes of each phase)."""
-    live, times = lifetimes.live.copy(), times_of(order)
+    live, times = lifetimes.live.copy(), firing_times(order)
     for actor, sizes in scratch.items():
         live[times[actor]] += sizes
     return live
 
 
-def peak_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
+def peak_live(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
     """Most bytes alive at one time, including scratch."""
-    return int(live_of(lifetimes, scratch, order).max(initial=0))
+    return int(trace_live_bytes(lifetimes, scratch, order).max(initial=0))
 
 
 def _firing(
@@ -125,10 +127,10 @@ def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
 
 def whole_layer_live(network: Network) -> int:
     """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed."""
-    return max((live for _, live in whole_layers(network)), default=0)
+    return max((live for _, live in trace_whole_layers(network)), default=0)
 
 
-def whole_layers(network: Network) -> Iterator[tuple[str, int]]:
+def trace_whole_layers(network: Network) -> Iterator[tuple[str, int]]:
     """Each layer's name, and the bytes alive while it is executed whole."""
     last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
     live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)

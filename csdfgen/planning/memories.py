@@ -24,7 +24,7 @@ from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.items import FREE
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 
 FAST, SLOW = "fast", "slow"
 """The pools of a device with two memories."""
@@ -199,7 +199,7 @@ def _greedy(limits: _Limits, value: np.ndarray) -> np.ndarray:
 def _program(limits: _Limits, moved: np.ndarray, effort: str | float) -> np.ndarray | None:
     """The choice with the most traffic in the fast memory, by HiGHS; None if it is too large or not solved in time."""
     spans = limits.end - limits.first
-    if not len(spans) or spans.sum() > _LARGEST or stopped():
+    if not len(spans) or spans.sum() > _LARGEST or is_stopped():
         return None
     # a third of the time that a command starts in
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -344,7 +344,7 @@ class Memory:
         return self.read + self.written
 
 
-def memories_of(plan: Plan) -> tuple[Memory, ...]:
+def list_memories(plan: Plan) -> tuple[Memory, ...]:
     """The fast and the slow memory of a plan; empty for a plan in one memory."""
     if not plan.border:
         return ()

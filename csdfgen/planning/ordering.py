@@ -15,12 +15,12 @@ import numpy as np
 
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Access, Buffer
-from csdfgen.planning.lifetimes import times_of
+from csdfgen.planning.lifetimes import firing_times
 from schedules.demand import POLICIES, firing_order, firing_orders
 from schedules.order import topological_order
 from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
-from schedules.peak.search import bound_for, search
+from schedules.peak.search import find_lower_bound, search
 
 Order = tuple[tuple[str, int], ...]
 Scratch = Mapping[str, Sequence[int] | np.ndarray]
@@ -43,7 +43,7 @@ class LeastPeak:
     interrupted: bool
 
 
-def least_peak(
+def search_least_peak(
     conversion: Conversion,
     buffers: Sequence[Buffer],
     workspaces: Scratch | None = None,
@@ -54,10 +54,10 @@ def least_peak(
 ) -> LeastPeak:
     """The order of a conversion's firings with the least peak that `effort` finds.
 
-    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from; starts: more of them, by
+    buffers, workspaces: see `build_problem`. policies: the orders that the search starts from; starts: more of them, by
     name. effort, and errors: those of `schedules.peak.search.search`.
     """
-    problem = problem_of(conversion, buffers, workspaces)
+    problem = build_problem(conversion, buffers, workspaces)
     orders = {**_named_orders(conversion, policies), **starts}
     firings = {name: _numbered(problem, conversion, order) for name, order in orders.items()}
     found = search(problem, firings, effort)
@@ -80,8 +80,8 @@ def lower_bound(
     """A lower bound of the peak of every order of these firings, in bytes: the best that a share of `effort` proves, at
     most the peak of the given order.
     """
-    problem = problem_of(conversion, buffers, workspaces)
-    return bound_for(problem, _numbered(problem, conversion, order), effort, share)
+    problem = build_problem(conversion, buffers, workspaces)
+    return find_lower_bound(problem, _numbered(problem, conversion, order), effort, share)
 
 
 def _numbered(problem: Problem, conversion: Conversion, order: Order) -> np.ndarray:
@@ -90,7 +90,7 @@ def _numbered(problem: Problem, conversion: Conversion, order: Order) -> np.ndar
     return np.array([problem.base[number[actor]] + phase for actor, phase in order], np.int64)
 
 
-def named_order(conversion: Conversion, policy: str) -> Order:
+def order_by_policy(conversion: Conversion, policy: str) -> Order:
     """The order of a conversion's firings by a policy of `schedules.demand`, or `layers`: one layer after another."""
     actors = conversion.graph.actors
     if policy == "layers":
@@ -101,18 +101,18 @@ def named_order(conversion: Conversion, policy: str) -> Order:
 
 
 def _named_orders(conversion: Conversion, policies: Iterable[str]) -> dict[str, Order]:
-    """`named_order` by each of these policies."""
+    """`order_by_policy` by each of these policies."""
     names, asked = [actor.name for actor in conversion.graph.actors], tuple(policies)
     found = firing_orders(conversion.graph, [one for one in asked if one != "layers"])
     return {
         policy: tuple((names[at], phase) for at, phase in found[policy])
         if policy in found
-        else named_order(conversion, policy)
+        else order_by_policy(conversion, policy)
         for policy in asked
     }
 
 
-def overlapped(one: Conversion, order: Order, frames: int) -> Order:
+def overlap_frames(one: Conversion, order: Order, frames: int) -> Order:
     """The order of `frames` images from an order of one image. one: the conversion of one image.
 
     Each image starts a constant lag after the one before: the least lag with which no actor works on two images at a
@@ -122,7 +122,7 @@ def overlapped(one: Conversion, order: Order, frames: int) -> Order:
     """
     takes = [one.actor[actor].times[phase] for actor, phase in order]
     starts = np.concatenate([[0], np.cumsum(takes)[:-1]]) if takes else np.zeros(0, np.int64)
-    at = times_of(order)
+    at = firing_times(order)
     lag = max((int(starts[one[-1]] - starts[one[0]]) for one in at.values()), default=0)
     phases = {name: len(found) for name, found in at.items()}
     image = np.repeat(np.arange(frames), len(order))
@@ -136,7 +136,7 @@ def overlapped(one: Conversion, order: Order, frames: int) -> Order:
     )
 
 
-def pulled(conversion: Conversion, sinks: Iterable[str]) -> Order:
+def order_by_sinks(conversion: Conversion, sinks: Iterable[str]) -> Order:
     """The order that completes each of these actors in turn, then the network's outputs, and last what no layer reads.
 
     A phase fires just before the first phase that needs its rows. The firings for one of the actors are a stream of
@@ -183,7 +183,7 @@ def _missing(
     return None
 
 
-def problem_of(
+def build_problem(
     conversion: Conversion, buffers: Sequence[Buffer], workspaces: Scratch | None = None
 ) -> Problem:
     """The firings of a conversion, actors in its order, and the rows that they claim and release.

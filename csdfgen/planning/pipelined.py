@@ -17,12 +17,12 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer, workspace_name
-from csdfgen.planning.lifetimes import Lifetime, lifetimes_of
+from csdfgen.planning.lifetimes import Lifetime, trace_lifetimes
 from csdfgen.planning.placement import Region, place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
-from csdfgen.planning.waits import LINE, Waits, cores_of, waits_of
-from csdfgen.planning.workspaces import timed
+from csdfgen.planning.waits import LINE, Waits, count_cores, find_waits
+from csdfgen.planning.workspaces import time_scratch
 
 WHOLE = 0
 """Slots for a whole image, instead of a number of times as many as its order needs."""
@@ -62,7 +62,7 @@ class Pipelined:
 
     @cached_property
     def _lifetimes(self) -> Mapping[str, Lifetime]:
-        found = lifetimes_of(self.one.order, self.single.buffers).each
+        found = trace_lifetimes(self.one.order, self.single.buffers).each
         return {one.buffer: one for one in found}
 
     def crossing(self, mapping: Mapping[str, int]) -> tuple[Buffer, ...]:
@@ -110,7 +110,7 @@ class Pipelined:
     def waits(self, mapping: Mapping[str, int], rings: Mapping[str, Region]) -> Waits:
         """What processors wait for: only buffers that several of them use have to be followed."""
         many = self.many
-        return waits_of(many.conversion, many.sharing, self.order, rings, mapping)
+        return find_waits(many.conversion, many.sharing, self.order, rings, mapping)
 
     def plan(self, mapping: Mapping[str, int], rings: Mapping[str, Region]) -> Plan:
         """The plan that is not checked yet."""
@@ -122,7 +122,7 @@ class Pipelined:
             for one in self.one.buffers
             if one.kind == "workspace"
         }
-        for core in range(cores_of(mapping)):
+        for core in range(count_cores(mapping)):
             order = [firing for firing in self.one.order if mapping[firing[0]] == core]
             own = [one for one in self.single.buffers if _cores(one, mapping) == {core}]
             mine = {name: sizes for name, sizes in scratch.items() if mapping[name] == core}
@@ -132,7 +132,9 @@ class Pipelined:
             total = max((int(sizes.max()) for sizes in mine.values()), default=0)
             if own:
                 effort = self.single.terms.effort
-                placed = place(own, lifetimes_of(order, own), timed(mine, order), effort=effort)
+                placed = place(
+                    own, trace_lifetimes(order, own), time_scratch(mine, order), effort=effort
+                )
                 total = placed.total
                 for buffer in own:
                     table = base + np.array(placed.regions[buffer.name].table)

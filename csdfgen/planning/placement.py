@@ -121,7 +121,7 @@ class Layout:
         return np.concatenate([np.array(blocks, np.int64), *scratch])
 
 
-def layout_of(
+def make_layout(
     buffers: Sequence[Buffer],
     lifetimes: Lifetimes,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
@@ -148,13 +148,13 @@ def place(
     packing with OR-Tools; otherwise `enough` are bytes that suffice. least: see `twice` of `packing.pack`. Raises
     PlanError if OR-Tools is not installed.
     """
-    layout = layout_of(buffers, lifetimes, scratch)
+    layout = make_layout(buffers, lifetimes, scratch)
     if exact:
         return layout.placed(pack_exact(layout.items, effort=effort))
     return layout.placed(pack(layout.items, effort=effort, limit=enough, twice=least))
 
 
-def with_free_scratch(
+def extend_scratch(
     buffers: Sequence[Buffer],
     lifetimes: Lifetimes,
     placed: Placement,
@@ -197,7 +197,7 @@ def with_free_scratch(
     return _beside(placed, found, step)
 
 
-def trimmed(
+def trim_scratch(
     placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], used: Used
 ) -> Placement:
     """The same without scratch above all rows that its firing does not use. Kernels may use less than the free bytes, which

@@ -14,19 +14,19 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.model.describe import chart_of, html_table, mebibytes, one_line
+from csdfgen.model.describe import draw_value, format_repr, html_table, mebibytes
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import stored_rows
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import ARENA, Buffer, state_name, workspace_name
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, firing_times, trace_lifetimes
 from csdfgen.planning.placement import Region
-from csdfgen.planning.sharing import Place, Sharing, contiguous
-from csdfgen.planning.waits import Waits, waits_of
+from csdfgen.planning.sharing import Place, Sharing, contiguous_strides
+from csdfgen.planning.waits import Waits, find_waits
 from csdfgen.program.steps import Scratchpad, Step, View
 
 
@@ -74,7 +74,11 @@ class Addresses:
         base, row = region.table[group], output.row_elements * held.itemsize
         rows = tuple(base + number * row for number in range(output.rows))
         return View(
-            region.pool, rows, output.row_shape, contiguous(output.row_shape, held.itemsize), held
+            region.pool,
+            rows,
+            output.row_shape,
+            contiguous_strides(output.row_shape, held.itemsize),
+            held,
         )
 
     def step(self, work: ActorWork, number: int, firing: int, workspace: Scratchpad) -> Step:
@@ -88,7 +92,7 @@ class Addresses:
             else:
                 stored = phase.slab(stored_rows(layer, position, rows)).span(tensor.rows)
                 inputs.append(self.view(tensor, stored))
-        written = operator_of(layer).written(layer, phase.out)
+        written = get_operator(layer).written(layer, phase.out)
         outputs = tuple(
             self.view(t, phase.slab(rows).span(t.rows))
             for t, rows in zip(layer.outputs, written, strict=True)
@@ -153,13 +157,13 @@ class Plan(Pickled):
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """When the rows of tensors and states are alive, and their bytes."""
-        return lifetimes_of(self.order, self.rolling)
+        return trace_lifetimes(self.order, self.rolling)
 
     @cached_property
     def live(self) -> np.ndarray:
         """Bytes alive during each firing: rows, sums, and all scratch of the firing, also beyond its need."""
         found = self.lifetimes.live.copy()
-        times = times_of(self.order)
+        times = firing_times(self.order)
         for buffer in self.buffers:
             if buffer.kind == "workspace":
                 found[times[buffer.writers[0].actor]] += buffer.sizes
@@ -171,7 +175,7 @@ class Plan(Pickled):
         if not self.mapping:
             return ()
         scratch = {one.name: one.sizes for one in self.buffers if one.kind == "workspace"}
-        return waits_of(
+        return find_waits(
             self.conversion, self.sharing, self.order, self.regions, self.mapping, scratch
         )
 
@@ -211,10 +215,10 @@ class Plan(Pickled):
         }
 
     def __repr__(self) -> str:
-        return one_line("Plan", self.network.name, **self._facts())
+        return format_repr("Plan", self.network.name, **self._facts())
 
     def _repr_html_(self) -> str:
         figures = {name: mebibytes(size) for name, size in self.figures.items()}
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
-        return table + chart_of(self)
+        return table + draw_value(self)

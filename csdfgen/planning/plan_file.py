@@ -30,18 +30,18 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.dataflow.graph import parse_short_form, short_form
+from csdfgen.dataflow.graph import format_runs, parse_short_form
 from csdfgen.dataflow.origin import Values, read_shapes, read_values
-from csdfgen.errors import CsdfgenError, InputError, PlanError, about
+from csdfgen.errors import CsdfgenError, InputError, PlanError, prefix_errors
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.graphs import digest_of, file_of, fixed_of
+from csdfgen.phases.graphs import digest_conversion, fixed_inputs_json, model_file_name
 from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
+from csdfgen.planning.lifetimes import Lifetimes, trace_lifetimes
 from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
@@ -94,11 +94,11 @@ def to_json(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": file_of(network),
-        "digest": digest_of(plan.conversion),
+        "model": model_file_name(network),
+        "digest": digest_conversion(plan.conversion),
         "batch": network.batch,
         "inputs": {tensor.name: list(network.whole_shape(tensor)) for tensor in network.inputs},
-        **({"fixed": fixed_of(network)} if network.fixed else {}),
+        **({"fixed": fixed_inputs_json(network)} if network.fixed else {}),
         "options": plan.options.to_json(),
         "policy": plan.policy,
         "apart": bool(plan.sharing.spread),
@@ -113,10 +113,10 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def _buffer_to_json(buffer: Buffer, region: Region) -> dict[str, Any]:
-    offsets = short_form(region.table, ones=False)
+    offsets = format_runs(region.table, ones=False)
     named = {"name": buffer.name, "kind": buffer.kind, "offsets": offsets}
     return (
-        {**named, "sizes": short_form(buffer.sizes, ones=False)}
+        {**named, "sizes": format_runs(buffer.sizes, ones=False)}
         if buffer.kind == "workspace"
         else named
     )
@@ -217,25 +217,25 @@ def to_plan(file: PlanFile, network: Network, kernels: Backend) -> Plan:
     buffers share bytes, InputError for options that do not exist, ScheduleError and CapacityExceededError if its firings
     cannot be executed in its buffers.
     """
-    return plan_for(file, prepared_for(file, network, kernels))
+    return make_plan(file, prepare_file(file, network, kernels))
 
 
-def prepared_for(file: PlanFile, network: Network, kernels: Backend) -> Prepared:
+def prepare_file(file: PlanFile, network: Network, kernels: Backend) -> Prepared:
     """The network for this plan and for others that differ in rows, batches and budgets only: they share weights.
     Raises InputError.
     """
-    with about(file.where), _fitting(file, network):
+    with prefix_errors(file.where), _fitting(file, network):
         return prepare(network, file.options, kernels, apart=file.apart)
 
 
-def plan_for(file: PlanFile, prepared: Prepared) -> Plan:
+def make_plan(file: PlanFile, prepared: Prepared) -> Plan:
     """The plan of a file for a prepared network. Raises as `to_plan`."""
-    with about(file.where):
+    with prefix_errors(file.where):
         with _fitting(file, prepared.network):
             phased = prepared.phased(file.options, fine=file.fine)
         _check_network(file, phased)
         check_order(file.order, phased.conversion, file.model, file.options.to_json())
-        regions = _regions(file, phased, lifetimes_of(file.order, phased.buffers))
+        regions = _regions(file, phased, trace_lifetimes(file.order, phased.buffers))
         _check_end(file, regions, phased.buffers)
         draft = Plan(
             phased.conversion,
@@ -263,17 +263,17 @@ def _fitting(file: PlanFile, network: Network) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(
-            f"made for '{file.model}', does not fit '{file_of(network)}': {error}; make a plan of this network"
+            f"made for '{file.model}', does not fit '{model_file_name(network)}': {error}; make a plan of this network"
         ) from None
 
 
 def _check_network(file: PlanFile, phased: Phased) -> None:
     """Check that the plan was made for this network: names, shapes and rows of all phases. Raises PlanError."""
-    digest = digest_of(phased.conversion)
+    digest = digest_conversion(phased.conversion)
     if digest != file.digest:
         raise PlanError(
             f"made for '{file.model}' ({file.digest}), whose phases have other names, rows or shapes "
-            f"than those of '{file_of(phased.conversion.network)}' ({digest}); make a plan of this network"
+            f"than those of '{model_file_name(phased.conversion.network)}' ({digest}); make a plan of this network"
         )
 
 

@@ -18,13 +18,13 @@ from types import MappingProxyType
 
 from csdfgen.dataflow.origin import Values
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.files import Fields, load_json, quoted, write_json
-from csdfgen.model.describe import mebibytes, one_line
+from csdfgen.files import Fields, load_json, quote, write_json
+from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.model.units import counted
+from csdfgen.model.units import pluralize
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import PlanFile, from_json, plan_for, prepared_for, to_json
+from csdfgen.planning.plan_file import PlanFile, from_json, make_plan, prepare_file, to_json
 from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
 
@@ -80,7 +80,7 @@ class PlanTable:
         }
 
     def __repr__(self) -> str:
-        return one_line("PlanTable", self.entries[0].plan.network.name, **self.facts)
+        return format_repr("PlanTable", self.entries[0].plan.network.name, **self.facts)
 
     @property
     def most_bytes(self) -> int:
@@ -92,7 +92,7 @@ class PlanTable:
         most `memory` bytes (None: no limit). Raises PlanError if none fits, InputError if they do not add up to `images`.
         """
         if images < 1:
-            raise InputError(f"a request of {counted(images, 'image')}; at least 1 is needed")
+            raise InputError(f"a request of {pluralize(images, 'image')}; at least 1 is needed")
         fitting = [
             (at, entry)
             for at, entry in enumerate(self.entries)
@@ -102,7 +102,7 @@ class PlanTable:
             least = min(entry.bytes for entry in self.entries)
             raise PlanError(
                 f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
-                f"{counted(len(self.entries), 'plan')} takes; free that much, or make the table with smaller plans"
+                f"{pluralize(len(self.entries), 'plan')} takes; free that much, or make the table with smaller plans"
             )
         # of equal times the largest: its kernels have more scratch, which predictions do not count
         widest = {
@@ -130,8 +130,8 @@ class PlanTable:
                 else "add a plan for 1 image"
             )
             raise InputError(
-                f"{counted(images, 'image')} cannot be made up of requests of {', '.join(map(str, sizes))}, which the plans take "
-                f"in this memory; {hint}"
+                f"{pluralize(images, 'image')} cannot be made up of requests of {', '.join(map(str, sizes))}, which the plans "
+                f"take in this memory; {hint}"
             )
         return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))
 
@@ -196,9 +196,9 @@ class TableFile:
             options = plan.options
             key = options.fuse, options.image, options.tiles, plan.apart
             if key not in known:
-                known[key] = prepared_for(plan, network, kernels)
+                known[key] = prepare_file(plan, network, kernels)
             prepared = known[key].for_images(plan.batch)
-            found.append(Point(plan_for(plan, prepared), seconds))
+            found.append(Point(make_plan(plan, prepared), seconds))
         return PlanTable(tuple(found), self.device)
 
     @property
@@ -233,5 +233,5 @@ def table_from_json(data: object, where: str) -> TableFile:
 def _seconds(item: Fields) -> float:
     found = item.value.get("seconds")
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < math.inf:
-        raise item.fault(f"'seconds' is {quoted(found)}; a number from 0 on is needed")
+        raise item.fault(f"'seconds' is {quote(found)}; a number from 0 on is needed")
     return float(found)

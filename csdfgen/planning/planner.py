@@ -21,23 +21,23 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, whole_layer_live
+from csdfgen.planning.lifetimes import Lifetimes, peak_live, trace_lifetimes, whole_layer_live
 from csdfgen.planning.ordering import (
     LeastPeak,
     Order,
-    least_peak,
     lower_bound,
-    named_order,
-    overlapped,
-    pulled,
+    order_by_policy,
+    order_by_sinks,
+    overlap_frames,
+    search_least_peak,
 )
 from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.prepared import Phased, Prepared, Terms, prepare, recomputing
-from csdfgen.planning.workspaces import Scratch, Timed, timed
+from csdfgen.planning.prepared import Phased, Prepared, Terms, choose_recomputation, prepare
+from csdfgen.planning.workspaces import Scratch, Timed, time_scratch
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 
 _WASTE = 1.04
 """A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
@@ -70,17 +70,17 @@ class Candidate:
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        return lifetimes_of(self.order, self.phased.buffers)
+        return trace_lifetimes(self.order, self.phased.buffers)
 
     @cached_property
     def wanted(self) -> Timed:
         """The least scratch, with the firings that take it."""
-        return timed(self.phased.scratch, self.order)
+        return time_scratch(self.phased.scratch, self.order)
 
     @cached_property
     def peak_live(self) -> int:
         """Most bytes alive at one time."""
-        return peak_of(self.lifetimes, self.phased.scratch, self.order)
+        return peak_live(self.lifetimes, self.phased.scratch, self.order)
 
     def plan(self, terms: Terms | None = None) -> Plan:
         """The plan of the order by these terms, by default those of `phased`: in blocks of whole slabs or, if that saves
@@ -88,11 +88,11 @@ class Candidate:
         """
         one = self.phased
         terms = terms or one.terms
-        room = max(0, terms.budget - outputs_beside(one.conversion.network, one.options))
+        room = max(0, terms.budget - output_bytes_beside(one.conversion.network, one.options))
         placed = self._placed(terms)
         # rows of one firing that are not contiguous take several calls, each of which reads all weights
         wasted = placed.total > max(_WASTE * self.peak_live, terms.enough or 0, room)
-        if wasted and not stopped():
+        if wasted and not is_stopped():
             fine = replace(one, fine=True)
             if fine.buffers != one.buffers:
                 # bytes alive differ by the scratch only: the bound holds if kernels need the same
@@ -122,11 +122,11 @@ class Candidate:
             network = one.conversion.network
             more = int(one.terms.spared * (network.parameter_bytes + placed.total))
             room = min(
-                whole_layer_live(network) - outputs_beside(network, one.options),
+                whole_layer_live(network) - output_bytes_beside(network, one.options),
                 placed.total + more,
             )
         given = placed  # without more scratch, where there is no time for it
-        if not stopped():
+        if not is_stopped():
             given = one.declared.given(placed, self.lifetimes, self.wanted, self.order, room)
         return assemble(
             Plan(
@@ -141,13 +141,13 @@ class Candidate:
                 one.scratch,
                 arena_bound=placed.lower_bound,
                 fine=one.fine,
-                interrupted=self.interrupted or stopped(),
+                interrupted=self.interrupted or is_stopped(),
             ),
             self.lower_bound,
         )
 
 
-def outputs_beside(network: Network, options: PlanOptions) -> int:
+def output_bytes_beside(network: Network, options: PlanOptions) -> int:
     """Bytes of a network's outputs in arrays of the caller, outside the arena."""
     return network.output_bytes if options.result == "stored" else 0
 
@@ -165,11 +165,11 @@ def assemble(draft: Plan, bound: int) -> Plan:
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": peak_of(draft.lifetimes, draft.needs, draft.order),
+        "peak_live": peak_live(draft.lifetimes, draft.needs, draft.order),
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": outputs_beside(network, draft.options),
+        "outputs": output_bytes_beside(network, draft.options),
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
@@ -181,21 +181,21 @@ def _equal(one: Scratch, other: Scratch) -> bool:
     )
 
 
-def plan_of(network: Network, options: PlanOptions, kernels: Backend) -> Plan:
+def plan_fixed_heights(network: Network, options: PlanOptions, kernels: Backend) -> Plan:
     """The plan of a network on a backend at the heights of the options, without goals and budgets (`csdfgen.goals`).
 
     Raises InputError for a value that is no network, and options that do not fit it; PlanError if an exact placement is
     requested and OR-Tools is not installed.
     """
-    prepared = recomputing(prepare(network, options, kernels))
-    return planned(prepared, prepared.phased())
+    prepared = choose_recomputation(prepare(network, options, kernels))
+    return plan_phased(prepared, prepared.phased())
 
 
-def planned(prepared: Prepared, phased: Phased) -> Plan:
+def plan_phased(prepared: Prepared, phased: Phased) -> Plan:
     """The plan of a prepared network cut into phases, in the order of least peak or the order of the options. Raises
     PlanError if an exact placement is requested and OR-Tools is not installed.
     """
-    with without_collections():
+    with pause_collection():
         if phased.terms.exact:
             check_solver()  # before a search that may take a minute
         return _ordered(prepared, phased).plan()
@@ -207,25 +207,25 @@ def _ordered(prepared: Prepared, phased: Phased) -> Candidate:
         one = replace(phased.options, frames=1, policy="best", result="stored")
         single = prepared.phased(one, phased.terms)
         found = _searched(single)
-        order = overlapped(single.conversion, found.order, frames)
+        order = overlap_frames(single.conversion, found.order, frames)
         # a lower bound for one image is one for several
         return Candidate(phased, policy, order, found.lower_bound, found.interrupted)
     if policy == "best":
         found = _searched(phased)
         return Candidate(phased, found.origin, found.order, found.lower_bound, found.interrupted)
-    return Candidate(phased, policy, named_order(phased.conversion, policy))
+    return Candidate(phased, policy, order_by_policy(phased.conversion, policy))
 
 
 def _searched(phased: Phased) -> LeastPeak:
     name = "tiles" if phased.options.tiles else "parts"
-    starts = {name: pulled(phased.conversion, phased.sinks)} if phased.sinks else {}
-    return least_peak(
+    starts = {name: order_by_sinks(phased.conversion, phased.sinks)} if phased.sinks else {}
+    return search_least_peak(
         phased.conversion, phased.buffers, phased.scratch, phased.terms.effort, starts=starts
     )
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Garbage collection is off during the block: planning and compiling make many small objects and no cycles, and each
     collection would take part of their time. The objects count as old afterwards, so that the next collection of the
     young ones leaves them out.

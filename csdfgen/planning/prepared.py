@@ -19,23 +19,23 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.model.network import Network, Output
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST
-from csdfgen.ops.integers import by_shifts
+from csdfgen.ops.integers import use_shifts
 from csdfgen.ops.joining import constant_layer
-from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
+from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, find_fed_slices
 from csdfgen.phases.heights import RowSpec
-from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
+from csdfgen.planning.buffers import ARENA, Buffer, make_buffers
 from csdfgen.planning.lifetimes import whole_layer_live
-from csdfgen.planning.ordering import Order, lower_bound, named_order
-from csdfgen.planning.recompute import searched
+from csdfgen.planning.ordering import Order, lower_bound, order_by_policy
+from csdfgen.planning.recompute import search_regions
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.program.steps import Backend
-from csdfgen.rewriting.experts import in_branches
+from csdfgen.rewriting.experts import move_into_branches
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.heads import complete_parts
-from csdfgen.rewriting.tiles import regions_of, tiled
+from csdfgen.rewriting.tiles import parse_regions, tile_network
 
 ANY = 2**62
 """A budget in bytes that sets no limit."""
@@ -96,7 +96,7 @@ class Phased:
     """A network cut into phases, with its buffers: all parts of a plan that do not depend on the order of firings.
 
     sinks: layers that are completed in this order: the last ones of tiles, or parts of attentions. fine: blocks
-    have only rows that are released together (see `buffers_of`). asked: `known` of `Declarations`.
+    have only rows that are released together (see `make_buffers`). asked: `known` of `Declarations`.
     """
 
     options: PlanOptions
@@ -112,7 +112,7 @@ class Phased:
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers of tensors and states."""
         heavy = _HEAVY if self.terms.together and self.kernels.rereads_weights else inf
-        return buffers_of(
+        return make_buffers(
             self.conversion,
             self.sharing,
             fine=self.fine,
@@ -135,7 +135,7 @@ class Phased:
     @cached_property
     def on_demand(self) -> Order:
         """The order in which a phase fires just before a reader needs it."""
-        return named_order(self.conversion, "demand")
+        return order_by_policy(self.conversion, "demand")
 
     @cached_property
     def rough_bound(self) -> int:
@@ -145,7 +145,7 @@ class Phased:
         )
 
 
-def sparing(phased: Phased) -> Phased:
+def use_spare_workspace(phased: Phased) -> Phased:
     """The same, whose plan spends some of all memory on workspace, if its options weigh all."""
     weighed = phased.options.goal == "balanced" and phased.options.weighs_parameters
     return replace(phased, terms=replace(phased.terms, spared=_SPARED)) if weighed else phased
@@ -220,7 +220,7 @@ class Prepared:
                 together=self.options.fuse == "full",
                 apart=self.apart,
                 kept=kept,
-                fed=fed_slices(self.network, self.options.image),
+                fed=find_fed_slices(self.network, self.options.image),
             )
         return self._sharing[kept]
 
@@ -267,31 +267,31 @@ def _divided(network: Network, options: PlanOptions) -> Network:
         outputs = [Output(name, layer.output) if o.name == name else o for o in network.outputs]
         network = replace(network, layers=(layer,), outputs=tuple(outputs))
     if options.requantize == "integer":
-        network = replace(network, layers=tuple(map(by_shifts, network.layers)))
-    return in_branches(network) if options.experts else network
+        network = replace(network, layers=tuple(map(use_shifts, network.layers)))
+    return move_into_branches(network) if options.experts else network
 
 
-def converted(network: Network, options: PlanOptions) -> Conversion:
+def convert_network(network: Network, options: PlanOptions) -> Conversion:
     """The fused network cut into phases by the options, from which its graph is made. Raises InputError."""
     joined = fuse(_divided(network, options), options.fuse)
     return convert(joined, options.rows, image=options.image, frames=options.frames)
 
 
-def recomputing(prepared: Prepared) -> Prepared:
+def choose_recomputation(prepared: Prepared) -> Prepared:
     """The network in the tiles that take the least memory for the requested factor of multiply-accumulates; unchanged if
     the factor is 1 or tiles are given.
     """
     options = prepared.options
     if options.recompute <= 1 or options.tiles:
         return prepared
-    best, *_ = searched(prepared.network, options.recompute)
+    best, *_ = search_regions(prepared.network, options.recompute)
     return _in_tiles(replace(prepared, options=replace(options, tiles=best.tiles)))
 
 
 def _in_tiles(prepared: Prepared) -> Prepared:
     if not prepared.options.tiles:
         return prepared
-    made = tiled(prepared.network, regions_of(prepared.options.tiles))
+    made = tile_network(prepared.network, parse_regions(prepared.options.tiles))
     return replace(
         prepared, network=made.network, sinks=made.sinks, _sharing={}, _actors={}, _asked={}
     )
@@ -310,7 +310,7 @@ def _little(network: Network) -> int:
 
 def multiplications(network: Network) -> int:
     """Multiply-accumulates of a frame."""
-    operators = ((operator_of(layer), layer) for layer in network.layers)
+    operators = ((get_operator(layer), layer) for layer in network.layers)
     return sum(
         operator.cost(layer, Rows(0, layer.output.rows))
         for operator, layer in operators
@@ -321,5 +321,5 @@ def multiplications(network: Network) -> int:
 def _of_bytes(network: Network) -> bool:
     """Whether sums of four or eight bytes become outputs of one byte."""
     return any(
-        operator_of(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
+        get_operator(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
     )

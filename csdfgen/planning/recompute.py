@@ -26,26 +26,26 @@ import numpy as np
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
-from csdfgen.phases.conversion import convert, fed_slices
-from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.lifetimes import lifetimes_of
-from csdfgen.planning.ordering import pulled
+from csdfgen.ops import get_operator
+from csdfgen.phases.conversion import convert, find_fed_slices
+from csdfgen.planning.buffers import make_buffers
+from csdfgen.planning.lifetimes import trace_lifetimes
+from csdfgen.planning.ordering import order_by_sinks
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.tiles import (
     COLUMNS,
     Region,
     Tiled,
     boundaries,
-    computed_twice,
-    most_tiles,
-    parts_of,
-    target_of,
-    tiled,
-    wanted_columns,
-    written,
+    find_recomputed,
+    format_regions,
+    max_tiles,
+    required_columns,
+    split_columns,
+    tile_network,
+    tile_target,
 )
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
@@ -66,7 +66,7 @@ def multiply_accumulates(network: Network) -> int:
 
 
 def _cost(layer: Layer) -> int:
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     return operator.cost(layer, Rows(0, layer.output.rows)) if operator.multiplies else 0
 
 
@@ -113,7 +113,7 @@ class _Model:
     def _of_region(self, first: int, end: int) -> list[_Choice]:
         layers = self.network.layers[first:end]
         stream = _Stream.of(layers)
-        most = most_tiles(layers)
+        most = max_tiles(layers)
         counts = sorted({-(-most // w) for w in WIDTHS if w < most} | {1})
         found: list[_Choice] = []
         own = sum(map(_cost, layers))
@@ -128,10 +128,10 @@ class _Model:
         return found
 
     def _choice(self, region: Region, layers: Sequence[Layer], stream: _Stream) -> _Choice:
-        parts = parts_of(target_of(layers[-1]), region.tiles)
+        parts = split_columns(tile_target(layers[-1]), region.tiles)
         if region.tiles == 1:
             return _Choice(region, _macs_in(layers, ()), stream.whole, parts, parts)
-        each = [wanted_columns(layers, part) for part in parts]
+        each = [required_columns(layers, part) for part in parts]
         reads = tuple(wanted[stream.entry] for wanted in each)
         macs = _macs_in(layers, each)
         widest = max(each, key=lambda wanted: sum(map(len, wanted.values())))
@@ -171,9 +171,9 @@ class _Stream:
         conversion = convert(alone, "1")
         sharing = share(alone)
         result = sharing.places[end.name].buffer  # counted by the region that reads it
-        buffers = [one for one in buffers_of(conversion, sharing) if one.name != result]
-        order = pulled(conversion, [layers[-1].name])
-        lifetimes = lifetimes_of(order, buffers)
+        buffers = [one for one in make_buffers(conversion, sharing) if one.name != result]
+        order = order_by_sinks(conversion, [layers[-1].name])
+        lifetimes = trace_lifetimes(order, buffers)
         maps, held, rows = [], [], []
         for one, buffer in zip(lifetimes.each, buffers, strict=True):
             tensor = sharing.buffers.get(buffer.name)
@@ -264,7 +264,7 @@ class _Cascades:
         self.found: dict[tuple[int, int], list[_Cascade]] = {}
         for first in model.ends[:-1]:
             for level in self._levels():
-                if not stopped():
+                if not is_stopped():
                     self._grow(first, level)
         for key, cascades in self.found.items():
             self.found[key] = _front(cascades, lambda one: one.memory)
@@ -380,22 +380,22 @@ class MeasuredTiles:
     @property
     def tiles(self) -> str:
         """The regions as text (`PlanOptions.tiles`)."""
-        return written(self.regions)
+        return format_regions(self.regions)
 
 
-def measured(network: Network, regions: Sequence[Region]) -> MeasuredTiles:
+def measure_tiles(network: Network, regions: Sequence[Region]) -> MeasuredTiles:
     """The costs of regions: of the network in tiles, in phases of one row, in the order of its tiles, with a streamed
     image.
     """
-    made = tiled(network, regions)
+    made = tile_network(network, regions)
     conversion = convert(made.network, "1")
-    sharing = share(made.network, fed=fed_slices(made.network, "streamed"))
-    order = pulled(conversion, made.sinks)
-    live = lifetimes_of(order, buffers_of(conversion, sharing)).peak_live
+    sharing = share(made.network, fed=find_fed_slices(made.network, "streamed"))
+    order = order_by_sinks(conversion, made.sinks)
+    live = trace_lifetimes(order, make_buffers(conversion, sharing)).peak_live
     return MeasuredTiles(tuple(regions), made, live, multiply_accumulates(made.network), len(order))
 
 
-def searched(
+def search_regions(
     network: Network, factor: float | Fraction, effort: int = EFFORT
 ) -> tuple[MeasuredTiles, ...]:
     """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
@@ -409,15 +409,15 @@ def searched(
         )
     total = multiply_accumulates(network)
     most = int(total * Fraction(factor))
-    whole = measured(network, ())
+    whole = measure_tiles(network, ())
     found = [whole]
     if len(boundaries(network)) > 1:
         cascades = _Cascades(_Model(network, most - total), whole.peak_live)
         left = effort
         for regions in _candidates(cascades, most - _outside(network), TRIED):
-            if 2 * left < effort or stopped():
+            if 2 * left < effort or is_stopped():
                 break
-            one = measured(network, regions)
+            one = measure_tiles(network, regions)
             found.append(one)
             left -= one.firings
         found.sort(key=lambda one: (one.peak_live, one.firings))
@@ -436,17 +436,17 @@ def _gated(
     for region in _gates(network):
         trial = sorted((*regions, region), key=lambda one: one.first)
         apart = all(a.last < b.first for a, b in pairwise(trial))
-        if effort < 0 or stopped() or not apart or macs_in_tiles(network, trial) > most:
+        if effort < 0 or is_stopped() or not apart or count_tiled_macs(network, trial) > most:
             continue
         regions = tuple(trial)
-        one = measured(network, regions)
+        one = measure_tiles(network, regions)
         effort -= one.firings
         found = [*found, one]
     found.sort(key=lambda one: (one.peak_live, one.firings))
     for region in found[0].regions:
-        if region.tiles or effort < 0 or stopped():
+        if region.tiles or effort < 0 or is_stopped():
             continue
-        one = measured(network, [other for other in found[0].regions if other != region])
+        one = measure_tiles(network, [other for other in found[0].regions if other != region])
         effort -= one.firings
         if one.peak_live <= found[0].peak_live:
             found = [one, *found]
@@ -462,13 +462,13 @@ def _gates(network: Network) -> list[Region]:
         starts = [
             start
             for start in [end for end in ends if done <= end < stop][-SPAN:]
-            if computed_twice(network.layers[start:stop])
+            if find_recomputed(network.layers[start:stop])
         ]
         if not starts:
             continue
         takes = {start: _twice_alone(network.layers[start:stop], start == 0) for start in starts}
         first = max(start for start in starts if takes[start] <= ENOUGH * min(takes.values()))
-        _, makers = computed_twice(network.layers[first:stop])[-1]
+        _, makers = find_recomputed(network.layers[first:stop])[-1]
         found.append((makers[-1].output.nbytes, Region(first, stop - 1, 0)))
         done = stop
     return [region for _, region in sorted(found, key=lambda one: (-one[0], one[1].first))]
@@ -476,7 +476,7 @@ def _gates(network: Network) -> list[Region]:
 
 def _twice_alone(layers: Sequence[Layer], streamed: bool) -> int:
     """Bytes that a region takes which is computed twice, with the map that it reads unless that is a streamed image."""
-    found = measured(_alone(layers), [Region(0, len(layers) - 1, 0)])
+    found = measure_tiles(_alone(layers), [Region(0, len(layers) - 1, 0)])
     return found.peak_live if streamed else _Stream.of(found.tiled.network.layers).whole
 
 
@@ -519,12 +519,12 @@ def _climbed(
     while gained:
         gained = False
         for regions in _neighbours(network, found[0].regions):
-            if regions in known or macs_in_tiles(network, regions) > most:
+            if regions in known or count_tiled_macs(network, regions) > most:
                 continue
-            if effort < 0 or stopped():
+            if effort < 0 or is_stopped():
                 return found
             known.add(regions)
-            one = measured(network, regions)
+            one = measure_tiles(network, regions)
             effort -= one.firings
             if one.peak_live < found[0].peak_live:
                 found, gained = [one, *found], True
@@ -532,13 +532,13 @@ def _climbed(
     return found
 
 
-def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
+def count_tiled_macs(network: Network, regions: Sequence[Region]) -> int:
     """Multiply-accumulates of a network with regions in tiles, without making that network."""
     total = multiply_accumulates(network)
     for region in regions:
         layers = network.layers[region.first : region.last + 1]
         if not region.tiles:
-            total += sum(_cost(one) for _, makers in computed_twice(layers) for one in makers)
+            total += sum(_cost(one) for _, makers in find_recomputed(layers) for one in makers)
             continue
         each = _columns(layers, region.tiles)
         total += _macs_in(layers, each) - sum(map(_cost, layers))
@@ -547,8 +547,8 @@ def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
 
 def _columns(layers: Sequence[Layer], tiles: int) -> list[Mapping[str, Rows]]:
     """The columns of every map for each tile; empty for one tile, which is the layers as they are."""
-    parts = parts_of(target_of(layers[-1]), tiles) if tiles > 1 else ()
-    return [wanted_columns(layers, part) for part in parts]
+    parts = split_columns(tile_target(layers[-1]), tiles) if tiles > 1 else ()
+    return [required_columns(layers, part) for part in parts]
 
 
 def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int:
@@ -567,8 +567,8 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
     for found in _changed(network, regions):
         each = [network.layers[one.first : one.last + 1] for one in found]
         yield tuple(
-            replace(one, tiles=min(one.tiles, most_tiles(layers)))
-            if one.tiles or computed_twice(layers)
+            replace(one, tiles=min(one.tiles, max_tiles(layers)))
+            if one.tiles or find_recomputed(layers)
             else replace(one, tiles=1)
             for one, layers in zip(found, each, strict=True)
         )
@@ -582,7 +582,7 @@ def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Re
         if not one.tiles:
             yield (*before, *after)
             continue
-        width = target_of(network.layers[one.last]).shape[COLUMNS]
+        width = tile_target(network.layers[one.last]).shape[COLUMNS]
         now = -(-width // one.tiles)
         counts = {
             one.tiles - 1,

@@ -14,14 +14,14 @@ from types import MappingProxyType
 from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.origin import Values
 from csdfgen.errors import CsdfgenError, PlanError, option
-from csdfgen.files import Fields, load_json, quoted
+from csdfgen.files import Fields, load_json, quote
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.graphs import digest_of
+from csdfgen.phases.graphs import digest_conversion
 from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
-from csdfgen.planning.lifetimes import lifetimes_of
+from csdfgen.planning.lifetimes import trace_lifetimes
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, to_plan
 from csdfgen.planning.planner import Candidate
@@ -104,7 +104,7 @@ def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -
     )
     hint = "; csdfgen schedule without --periodic writes one" if form == starts.FORMAT else hint
     raise fields.fault(
-        f"'format' is {quoted(form)}; '{plan_file.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}"
+        f"'format' is {quote(form)}; '{plan_file.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}"
     )
 
 
@@ -112,7 +112,7 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
     origin = schedule.origin
     if origin is None:
         raise PlanError(
-            f"is a schedule of graph {quoted(schedule.graph_name)}, which does not say from which network it was made; make the "
+            f"is a schedule of graph {quote(schedule.graph_name)}, which does not say from which network it was made; make the "
             "graph with csdfgen MODEL -o graph.xml",
             where=where,
         )
@@ -155,14 +155,14 @@ def plan_from_schedule(network: Network, schedule: Schedule, kernels: Backend) -
     conversion = phased.conversion
     order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
     check_order(order, conversion, origin.model, origin.options)
-    digest = digest_of(conversion)
+    digest = digest_conversion(conversion)
     if digest != origin.digest:
         raise PlanError(
             f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes "
             f"than those of '{network.name}' ({digest}); make graph and schedule from this model"
         )
     capacities = check_channels(conversion, schedule)
-    lifetimes = lifetimes_of(order, phased.buffers)
+    lifetimes = trace_lifetimes(order, phased.buffers)
     limits = row_limits(conversion, phased.sharing, capacities)
     check_buffers(phased.buffers, lifetimes, limits)
     return Candidate(phased, schedule.policy, order).plan()

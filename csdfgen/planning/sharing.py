@@ -22,8 +22,8 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.model.frozen import Pickled
-from csdfgen.model.network import Guard, Layer, Network, Tensor, exclusive
-from csdfgen.ops import operator_of
+from csdfgen.model.network import Guard, Layer, Network, Tensor, are_exclusive
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Alias, AliasKind
 
 
@@ -84,7 +84,7 @@ class Sharing(Pickled):
         return MappingProxyType({name: tuple(tensors) for name, tensors in out.items()})
 
 
-def contiguous(shape: tuple[int, ...], size: int = 1) -> tuple[int, ...]:
+def contiguous_strides(shape: tuple[int, ...], size: int = 1) -> tuple[int, ...]:
     """Strides of a contiguous row of elements of `size` units."""
     return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
@@ -138,7 +138,7 @@ class _Forest:
         tensor = tensors[name]
         link = self.links.get(name)
         if link is None:
-            return Place(name, 0, contiguous(tensor.row_shape))
+            return Place(name, 0, contiguous_strides(tensor.row_shape))
         parent = tensors[link.parent]
         outer = self.place(link.parent)
         if outer is None:
@@ -174,9 +174,9 @@ class _Forest:
         """
         guards, parent, mine = self._guards, self.links[child].parent, self.below(child)
         for other in set(self.below(self.root(parent))).difference(mine):
-            if exclusive(guards(other), guards(parent)):
+            if are_exclusive(guards(other), guards(parent)):
                 read = {t.name for t in self.network.producer[other].inputs if t is not None}
-                late = (n for n in mine if not exclusive(guards(other), guards(n)))
+                late = (n for n in mine if not are_exclusive(guards(other), guards(n)))
                 if child not in read and not read.issuperset(late):
                     return True
         return False
@@ -219,11 +219,11 @@ def _is_alternative(forest: _Forest, name: str, layer: Layer) -> bool:
     return all(
         one is layer
         or (
-            exclusive(one.guards, layer.guards)
+            are_exclusive(one.guards, layer.guards)
             and forest.place(one.output.name) == place
             and any(
                 source is not None and source.name == name and alias.dim is None
-                for alias in operator_of(one).aliases(one)
+                for alias in get_operator(one).aliases(one)
                 for source in (one.inputs[alias.position],)
             )
         )
@@ -350,7 +350,7 @@ def _aliases(
     found = []
     for layer in network.layers:
         if (not layer.epilogue or AliasKind.INPLACE in kinds) and layer.name not in fed:
-            of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind in kinds]
+            of_kind = [a for a in get_operator(layer).aliases(layer) if a.kind in kinds]
             if of_kind:
                 found.append((layer, of_kind))
     return found
@@ -368,7 +368,7 @@ def share(
 
     apart: operands of a Concat that computes nothing keep separate buffers, over which its result is spread; otherwise
     they are contiguous in its rows. kept: outputs stay in their buffers, and each in one. fed: Slices of an input that is
-    not in the arena (`phases.conversion.fed_slices`), which are no views.
+    not in the arena (`phases.conversion.find_fed_slices`), which are no views.
     """
     forest = _Forest(network)
     if together:
@@ -440,7 +440,7 @@ def _axis_of_pieces(network: Network, whole: Sharing, home: str) -> int | None:
     names, root = whole.members[home], whole.buffers[home]
     if len(names) < 3 or not root.row_elements:
         return None
-    steps = contiguous(root.row_shape)
+    steps = contiguous_strides(root.row_shape)
     for axis in reversed(range(len(root.row_shape))):
         others = [size for dim, size in enumerate(root.row_shape) if dim != axis]
         for name in names:
@@ -490,7 +490,7 @@ def _is_over_others(network: Network, whole: Sharing, name: str) -> bool:
     layer = network.producer.get(name)
     if layer is None:
         return False
-    for alias in operator_of(layer).aliases(layer):
+    for alias in get_operator(layer).aliases(layer):
         operand = layer.inputs[alias.position]
         if alias.kind is AliasKind.INPLACE and operand is not None:
             maker = network.producer.get(operand.name)
@@ -509,7 +509,7 @@ def _pieces_of(
     for buffer, low, high in pieces:
         first, last = max(start, low), min(stop, high)
         if first < last:
-            steps = contiguous(network.tensors[buffer].row_shape)
+            steps = contiguous_strides(network.tensors[buffer].row_shape)
             sizes.append(last - first)
             places.append(Place(buffer, (first - low) * steps[axis], steps))
     return Spread(axis, tuple(sizes), tuple(places))
@@ -519,7 +519,7 @@ def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> b
     """Whether every element of every output is already stored where the layer would copy it."""
     if layer.epilogue:
         return False
-    aliases = [a for a in operator_of(layer).aliases(layer) if a.kind is not AliasKind.INPLACE]
+    aliases = [a for a in get_operator(layer).aliases(layer) if a.kind is not AliasKind.INPLACE]
     for index, output in enumerate(layer.outputs):
         mine = [a for a in aliases if a.output == index]
         views = [a for a in mine if a.kind is AliasKind.VIEW]

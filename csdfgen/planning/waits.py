@@ -7,7 +7,7 @@ has ended that wrote bytes which it reads, or that used bytes which it writes. T
 about how long a firing takes. A wait is for a number of firings of another processor, counted in shared memory, so that
 all earlier ones of that processor are covered too; waits that are already covered are left out.
 
-`waits_of` derives waits from rows of buffers; `check_waits` checks them against the bytes that steps read and write.
+`find_waits` derives waits from rows of buffers; `check_waits` checks them against the bytes that steps read and write.
 Sources: Sriram and Bhattacharyya, "Embedded Multiprocessors: Scheduling and Synchronization", 2009 (self-timed execution,
 synchronization graphs).
 """
@@ -39,20 +39,22 @@ LINE = 64
 """Bytes that dependences are followed by, which are those of a line of cache."""
 
 
-def cores_of(mapping: Mapping[str, int]) -> int:
+def count_cores(mapping: Mapping[str, int]) -> int:
     """The number of processors of a mapping; 1 where there is none."""
     return max(mapping.values(), default=0) + 1
 
 
-def lists_of(order: Sequence[tuple[str, int]], mapping: Mapping[str, int]) -> list[list[int]]:
+def split_by_processor(
+    order: Sequence[tuple[str, int]], mapping: Mapping[str, int]
+) -> list[list[int]]:
     """Positions in the order of the firings of each processor."""
-    found: list[list[int]] = [[] for _ in range(cores_of(mapping))]
+    found: list[list[int]] = [[] for _ in range(count_cores(mapping))]
     for at, (actor, _) in enumerate(order):
         found[mapping[actor]].append(at)
     return found
 
 
-def waits_of(
+def find_waits(
     conversion: Conversion,
     sharing: Sharing,
     order: Sequence[tuple[str, int]],
@@ -74,7 +76,7 @@ def waits_of(
             sizes[name][start] if name in sizes else regions[name].row_bytes,
         )
     ]
-    cores = cores_of(mapping)
+    cores = count_cores(mapping)
     crossing, cells = _crossing(uses, cores)
     written, read = (np.zeros((cores, cells), np.int32) for _ in range(2))
     # known[a][b]: firings of b that have ended when a processor starts its next firing
@@ -186,7 +188,7 @@ def check_waits(plan: Plan, waits: Waits) -> None:
 
     It follows the bytes that steps read and write, and when each processor knows what of the others has ended.
     """
-    cores, mapping = cores_of(plan.mapping), plan.mapping
+    cores, mapping = count_cores(plan.mapping), plan.mapping
     crossing, cells = _crossing(
         [
             (at, mapping[actor], low, high, writes)
@@ -212,7 +214,9 @@ def check_waits(plan: Plan, waits: Waits) -> None:
                 used = int(written[other, low:high].max())
                 used = max(used, int(read[other, low:high].max())) if writes else used
                 if other != core and used > clock[core][other]:
-                    name, number = plan.order[lists_of(plan.order, mapping)[other][used - 1]]
+                    name, number = plan.order[
+                        split_by_processor(plan.order, mapping)[other][used - 1]
+                    ]
                     raise ScheduleError(
                         f"firing {at} ({actor}[{phase}] on processor {core}) {'writes' if writes else 'reads'} bytes from "
                         f"{low * LINE} on that {name}[{number}] on processor {other} uses, and waits for "

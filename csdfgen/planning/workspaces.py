@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.model.network import Layer, remembered
+from csdfgen.model.network import Layer, memoize_layer
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Buffer, state_name
-from csdfgen.planning.lifetimes import Lifetimes, times_of
-from csdfgen.planning.placement import Placement, Region, Used, trimmed, with_free_scratch
+from csdfgen.planning.lifetimes import Lifetimes, firing_times
+from csdfgen.planning.placement import Placement, Region, Used, extend_scratch, trim_scratch
 from csdfgen.planning.plan import Addresses
 from csdfgen.planning.sharing import Sharing
-from csdfgen.program.steps import Backend, Scratchpad, Step, demand_of, demands, relations
+from csdfgen.program.steps import Backend, Scratchpad, Step, demands, describe_demand, relations
 
 Scratch = Mapping[str, np.ndarray]
 """Actor -> bytes of scratch of each of its phases, of those that need any."""
@@ -88,12 +88,12 @@ class Declarations:
         """A placement whose firings get free bytes as scratch, as far as they use them.
 
         scratch: as it was placed, of the buffers with these lifetimes. room: bytes that the arena may grow to, see
-        `placement.with_free_scratch`.
+        `placement.extend_scratch`.
         """
         levels = self.levels()
-        each = {**timed(_idle(levels), order), **scratch}
-        wide = with_free_scratch(self._buffers, lifetimes, placed, each, levels, room)
-        return trimmed(wide, each, self._used(wide.regions))
+        each = {**time_scratch(_idle(levels), order), **scratch}
+        wide = extend_scratch(self._buffers, lifetimes, placed, each, levels, room)
+        return trim_scratch(wide, each, self._used(wide.regions))
 
     def _used(self, regions: Mapping[str, Region]) -> Used:
         """The bytes that a firing uses of its scratch if its rows are in these regions; it may use fewer than declared
@@ -163,7 +163,7 @@ class Declarations:
     def _declare(self, step: Step, limit: int | None) -> int:
         """Bytes for a step; plans of the same layers at other heights have many equal ones."""
         known = _known(step.layer)
-        key = "declared", self._kernels, limit, demand_of(step)
+        key = "declared", self._kernels, limit, describe_demand(step)
         if key not in known:
             known[key] = self._kernels.workspace(step, self._extents, limit)
         return known[key]
@@ -171,21 +171,21 @@ class Declarations:
     def _use(self, step: Step, size: int) -> int:
         """Bytes that a step uses of so many."""
         known = _known(step.layer)
-        key = "used", self._kernels, size, demand_of(step)
+        key = "used", self._kernels, size, describe_demand(step)
         if key not in known:
             known[key] = self._kernels.used(step, size)
         return known[key]
 
 
-@remembered
+@memoize_layer
 def _known(layer: Layer) -> dict[tuple[Any, ...], int]:
     """Bytes that steps of a layer need and use, by everything that they depend on."""
     return {}
 
 
-def timed(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
+def time_scratch(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
     """Scratch with the firing of each phase."""
-    times = times_of(order)
+    times = firing_times(order)
     return {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
 
 

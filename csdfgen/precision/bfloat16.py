@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import BFLOAT16
-from csdfgen.precision.writer import in_float16
-from csdfgen.reading.onnx_file import graphs_of, opset_of
+from csdfgen.precision.writer import convert_to_float16
+from csdfgen.reading.onnx_file import get_opset, list_graphs
 from csdfgen.reading.onnx_schema import Signature, signature
 
 OPSET = 22
@@ -31,19 +31,23 @@ _IN_FLOAT32_NAMES = """
 _IN_FLOAT32 = frozenset(_IN_FLOAT32_NAMES.split())
 
 
-def in_floats(
+def convert_to_halves(
     model: onnx.ModelProto, form: str, kept: frozenset[str] = frozenset()
 ) -> onnx.ModelProto:
     """A prepared float model in "float16" or "bfloat16". kept: names of nodes that stay in float32. Raises ModelError."""
-    return in_float16(model, kept) if form == "float16" else in_bfloat16(model, kept)
+    return (
+        convert_to_float16(model, kept) if form == "float16" else convert_to_bfloat16(model, kept)
+    )
 
 
-def in_bfloat16(model: onnx.ModelProto, kept: frozenset[str] = frozenset()) -> onnx.ModelProto:
-    """A prepared float model (`prepare.prepared`) whose weights and activations are bfloat16. kept: names of nodes that
+def convert_to_bfloat16(
+    model: onnx.ModelProto, kept: frozenset[str] = frozenset()
+) -> onnx.ModelProto:
+    """A prepared float model (`prepare.prepare_model`) whose weights and activations are bfloat16. kept: names of nodes that
     stay in float32. Raises ModelError.
     """
     found = deepcopy(model)
-    if opset_of(found) < OPSET:
+    if get_opset(found) < OPSET:
         with contextlib.suppress(RuntimeError, ValueError, TypeError, IndexError):
             # where it cannot be lifted, what older schemas do not allow stays float32
             found = version_converter.convert_version(found, OPSET)
@@ -57,7 +61,7 @@ class _Conversion:
     """One walk over the nodes. Each float32 tensor exists in float32, in bfloat16, or in both, joined by a Cast."""
 
     def __init__(self, model: onnx.ModelProto, kept: frozenset[str]) -> None:
-        self._graph, self._opset, self._kept = model.graph, opset_of(model), kept
+        self._graph, self._opset, self._kept = model.graph, get_opset(model), kept
         graph = self._graph
         values = [*graph.input, *graph.value_info, *graph.output]
         self._constants = {one.name: one for one in graph.initializer}
@@ -94,7 +98,7 @@ class _Conversion:
         """A node on bfloat16 as far as its schema has it."""
         allowed = None if node.domain else signature(node.op_type, self._opset)
         stays = allowed is None or node.op_type in _IN_FLOAT32 or node.name in self._kept
-        stays = stays or bool(graphs_of(node))
+        stays = stays or bool(list_graphs(node))
         inputs, bound = self._inputs(node, None if stays else allowed)
         made = deepcopy(node)
         variables = () if allowed is None else allowed.outputs

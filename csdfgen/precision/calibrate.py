@@ -61,7 +61,7 @@ def calibrate(
     settled = plan(network, fuse="none", weights="copied")
     program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
     count = 0
-    for sample in samples_of(network, inputs):
+    for sample in split_samples(network, inputs):
         program(sample)
         count += 1
         if progress is not None:
@@ -76,7 +76,7 @@ def calibrate(
     return Calibration(watched, count, settled.figures["arena"])
 
 
-def samples_of(network: Network, inputs: Inputs) -> Iterator[Sample]:
+def split_samples(network: Network, inputs: Inputs) -> Iterator[Sample]:
     """Inputs one sample after the other: what has several along axis 0 is cut. Raises InputError."""
     if isinstance(inputs, np.ndarray):
         names = [tensor.name for tensor in network.inputs]
@@ -137,7 +137,7 @@ def _cut(network: Network, given: Sample) -> Iterator[Sample]:
 # Which inputs serve for what ---------------------------------------------------------------------
 
 
-def images_of(samples: list[Sample], batch: int) -> list[Sample]:
+def split_images(samples: list[Sample], batch: int) -> list[Sample]:
     """The inputs, those of a batch as single images: tensors are looked at one image at a time."""
     if batch == 1:
         return samples
@@ -148,17 +148,17 @@ def images_of(samples: list[Sample], batch: int) -> list[Sample]:
     ]
 
 
-def fitted_on(samples: list[Sample], count: int) -> Sequence[Sample]:
+def take_fitting_samples(samples: list[Sample], count: int) -> Sequence[Sample]:
     """At most so many of those that weights are fitted to."""
-    return evenly(_split(samples)[0], count)
+    return take_evenly(_split(samples)[0], count)
 
 
-def measured_on(samples: list[Sample], count: int) -> Sequence[Sample]:
+def take_measuring_samples(samples: list[Sample], count: int) -> Sequence[Sample]:
     """At most so many of those that noise is measured on."""
-    return evenly(_split(samples)[1], count)
+    return take_evenly(_split(samples)[1], count)
 
 
-def evenly(samples: Sequence[Sample], count: int) -> Sequence[Sample]:
+def take_evenly(samples: Sequence[Sample], count: int) -> Sequence[Sample]:
     """At most so many inputs, evenly taken from those given."""
     return samples[:: max(1, -(-len(samples) // count))][:count]
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import onnx
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError
-from csdfgen.goals.choice import chosen
+from csdfgen.goals.choice import choose_plan
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
@@ -78,7 +78,7 @@ class Chosen:
     @property
     def weights(self) -> list[str]:
         """What the layers make whose weights have 16 bits, sorted."""
-        return sorted(layers_of(self.wide))
+        return sorted(get_wide_layers(self.wide))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -91,7 +91,7 @@ class Chosen:
 class Arenas:
     """The arena and the predicted time of every choice, planned when first asked for.
 
-    A choice is a set of names: of tensors in int16, and of layers whose weights have 16 bits (`layers_of`).
+    A choice is a set of names: of tensors in int16, and of layers whose weights have 16 bits (`get_wide_layers`).
     model: of a choice. formats: of its tensors with a scale. weights: for chosen tensors, the weights that are
     worth 16 bits, in order of merit. names: of all tensors that may be in int16. load: a model -> its network.
     tell: called after each plan with the number of plans so far. options: how networks are planned. profile: of
@@ -144,10 +144,10 @@ class Arenas:
         if wide not in self._settled:
             network = self._network(wide)
             if self.options.memory:
-                plans = [chosen(network, one) for one in self._heights()]
+                plans = [choose_plan(network, one) for one in self._heights()]
                 self._settled[wide] = min(one.total_bytes for one in plans)
             else:
-                made = chosen(network, self.options)
+                made = choose_plan(network, self.options)
                 self._settled[wide] = made.figures["arena"]
                 self._seconds[wide] = estimate(made, self.profile).seconds
         return self._settled[wide]
@@ -176,11 +176,11 @@ class Arenas:
         none, that of heights which are known to fit. Raises PlanError.
         """
         try:
-            return chosen(network, self.options)
+            return choose_plan(network, self.options)
         except PlanError:
             for one in self._heights():
                 with contextlib.suppress(PlanError):
-                    return chosen(network, replace(self.options, rows=one.rows))
+                    return choose_plan(network, replace(self.options, rows=one.rows))
             raise
 
     def too_small(self, limit: int) -> InputError:
@@ -200,7 +200,7 @@ class Arenas:
             if self.options.memory and self.options.rows == DEFAULTS.rows:
                 goals.append(_LEAST_MEMORY)
             narrow = self._network(frozenset())
-            plans = [chosen(narrow, replace(free, goal=goal)) for goal in dict.fromkeys(goals)]
+            plans = [choose_plan(narrow, replace(free, goal=goal)) for goal in dict.fromkeys(goals)]
             self._int8 = plans[0].figures["arena"]
             if not self.options.memory:
                 self._settled[frozenset()] = self._int8
@@ -215,14 +215,14 @@ class Arenas:
     def _prepared(self, network: Network) -> Iterator[Prepared]:
         """The network for each way in which int8 is planned."""
         ways = self._heights()
-        one = prepare(network, ways[0], kernels_for(ways[0]))
+        one = prepare(network, ways[0], choose_backend(ways[0]))
         return (replace(one, options=options) for options in ways)
 
     def _network(self, wide: frozenset[str]) -> Network:
         return self.load(self.model(wide))
 
 
-def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
+def choose_least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
     """The choice of least noise whose arena is at most `limit` bytes. Raises InputError where int8 takes
     more.
     """
@@ -235,14 +235,16 @@ def least_noise(arenas: Arenas, sensitivity: Sensitivity, limit: int) -> Chosen:
         tensors = everything
     else:
         rest = sum(sensitivity.tensors.values())
-        worth, least_rest = [], no_noise(sensitivity.tensors)
+        worth, least_rest = [], negligible_noise(sensitivity.tensors)
         for name in order:
             if rest <= least_rest:
                 break
             worth.append(name)
             rest -= sensitivity.tensors.get(name, 0.0)
         tensors = _fitting(arenas, frozenset(), worth, limit)
-    return choice_of(arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit))
+    return make_choice(
+        arenas, sensitivity, _fitting(arenas, tensors, arenas.weights(tensors), limit)
+    )
 
 
 def _fitting(
@@ -262,7 +264,7 @@ def _bounded(
     bound = arenas.of(wide)
     allowed = limit * bound // arenas.settled(wide)  # as bounds go
     for _ in range(_ATTEMPTS):
-        found = filled(wide, names, partial(_bound_fits, arenas, allowed))
+        found = fill_choice(wide, names, partial(_bound_fits, arenas, allowed))
         if found == wide:
             break
         taken = arenas.settled(found)
@@ -299,12 +301,12 @@ def _bound_fits(arenas: Arenas, limit: int, wide: frozenset[str]) -> bool:
     return arenas.of(wide) <= limit
 
 
-def no_noise(noises: Mapping[str, float]) -> float:
+def negligible_noise(noises: Mapping[str, float]) -> float:
     """The noise that left-out tensors may have together."""
     return _NO_NOISE * sum(noises.values())
 
 
-def filled(
+def fill_choice(
     wide: frozenset[str], names: Sequence[str], fits: Callable[[frozenset[str]], bool]
 ) -> frozenset[str]:
     """The set with as many of the names, in their order, as fit; halved where they do not together."""
@@ -314,25 +316,25 @@ def filled(
     if len(names) == 1:
         return wide
     middle = len(names) // 2
-    return filled(filled(wide, names[:middle], fits), names[middle:], fits)
+    return fill_choice(fill_choice(wide, names[:middle], fits), names[middle:], fits)
 
 
-def choice_of(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
+def make_choice(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> Chosen:
     """A set as a choice: with the arena of its plan, and its predicted noise."""
-    return Chosen(wide, arenas.settled(wide), noise_of(arenas, sensitivity, wide))
+    return Chosen(wide, arenas.settled(wide), predict_noise(arenas, sensitivity, wide))
 
 
-def noise_of(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> float:
+def predict_noise(arenas: Arenas, sensitivity: Sensitivity, wide: frozenset[str]) -> float:
     """The predicted noise of a set, of its tensors and its weights; nothing is planned."""
-    return sensitivity.noise(arenas.formats(wide), layers_of(wide))
+    return sensitivity.noise(arenas.formats(wide), get_wide_layers(wide))
 
 
-def layers_of(wide: Iterable[str]) -> frozenset[str]:
+def get_wide_layers(wide: Iterable[str]) -> frozenset[str]:
     """The layers (by what they make) whose weights have 16 bits in a choice."""
     return frozenset(name.removeprefix(_WEIGHTS) for name in wide if name.startswith(_WEIGHTS))
 
 
-def worthy_weights(
+def list_worthy_weights(
     sensitivity: Sensitivity, formats: Mapping[str, Format], sizes: Mapping[str, int]
 ) -> list[str]:
     """The weights that are worth 16 bits with tensors in these formats, as a choice names them: those of most noise
@@ -349,33 +351,33 @@ def worthy_weights(
     return found
 
 
-def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:
+def choose_smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen:
     """The choice of least arena whose predicted signal to noise is at least `quality` dB. Raises
     InputError where all in int16 has less.
     """
     everything = frozenset(arenas.names)
-    best = choice_of(arenas, sensitivity, everything.union(arenas.weights(everything)))
+    best = make_choice(arenas, sensitivity, everything.union(arenas.weights(everything)))
     low, high = arenas.settled(frozenset()), best.arena
     if best.sqnr_db < quality:
-        raise unreachable(best, quality)
-    first = least_noise(arenas, sensitivity, low)
+        raise quality_error(best, quality)
+    first = choose_least_noise(arenas, sensitivity, low)
     for _ in range(_HALVINGS):
         if first.sqnr_db >= quality or high - low <= 1:
             break
         middle = (low + high) // 2
-        found = least_noise(arenas, sensitivity, middle)
+        found = choose_least_noise(arenas, sensitivity, middle)
         if found.sqnr_db >= quality:
             high = min(middle, found.arena)
         else:
             low = middle
     # plans are not all the larger the more is wide: whichever was met on the way
-    met = (choice_of(arenas, sensitivity, wide) for wide in arenas.met())
+    met = (make_choice(arenas, sensitivity, wide) for wide in arenas.met())
     return min(
         (one for one in met if one.sqnr_db >= quality), key=lambda one: (one.arena, one.noise)
     )
 
 
-def unreachable(best: Chosen, quality: float) -> InputError:
+def quality_error(best: Chosen, quality: float) -> InputError:
     """The error for a quality that all tensors in int16 do not reach."""
     return InputError(
         f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
@@ -383,18 +385,18 @@ def unreachable(best: Chosen, quality: float) -> InputError:
     )
 
 
-def in_arenas(
+def choose_by_arena(
     arenas: Arenas, sensitivity: Sensitivity, factors: Sequence[float] = FACTORS
 ) -> Iterator[Chosen]:
     """The choice of least noise in each of these arenas, in those of int8."""
     least = arenas.settled(frozenset())
-    return (least_noise(arenas, sensitivity, int(factor * least)) for factor in factors)
+    return (choose_least_noise(arenas, sensitivity, int(factor * least)) for factor in factors)
 
 
-def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
+def find_front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
     """The Pareto front of arena and noise, from the smallest arena on."""
     found: list[Chosen] = []
-    for one in in_arenas(arenas, sensitivity):
+    for one in choose_by_arena(arenas, sensitivity):
         if not found or (one.arena > found[-1].arena and one.noise < found[-1].noise):
             found.append(one)
         elif one.noise < found[-1].noise:

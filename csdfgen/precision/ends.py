@@ -21,7 +21,7 @@ from onnx import numpy_helper
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.ops.integers import limits
-from csdfgen.ops.stored import quantized, values_of
+from csdfgen.ops.stored import quantize_values, read_values
 
 METADATA = "csdfgen.integer_io"
 """Key of a model's metadata: {"inputs": {NAME: {"type", "scale", "zero_point"}}, "outputs": ...}, as JSON."""
@@ -41,14 +41,14 @@ class Ends:
     def taken(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values of inputs as the model takes them."""
         return {
-            name: quantized(array, self.inputs[name]) if name in self.inputs else array
+            name: quantize_values(array, self.inputs[name]) if name in self.inputs else array
             for name, array in sample.items()
         }
 
     def given(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the model gives, as values: in new arrays."""
         return {
-            name: values_of(array, self.outputs[name]) if name in self.outputs else array.copy()
+            name: read_values(array, self.outputs[name]) if name in self.outputs else array.copy()
             for name, array in outputs.items()
         }
 
@@ -65,7 +65,7 @@ def _facts(form: Format) -> dict[str, object]:
     return {"type": form.dtype, "scale": form.scale[0], "zero_point": form.zero_point[0]}
 
 
-def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
+def remove_end_conversions(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
     """A QDQ model whose inputs are given, and whose outputs are taken, as the integers that they become, and which ends
     these are. Ends keep their names.
 
@@ -86,7 +86,7 @@ def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
     return copy, ends
 
 
-def ends_of(model: onnx.ModelProto) -> Ends:
+def read_ends(model: onnx.ModelProto) -> Ends:
     """The integer inputs and outputs that a model's metadata describe. Raises ModelError."""
     for prop in model.metadata_props:
         if prop.key == METADATA:

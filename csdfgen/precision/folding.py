@@ -23,7 +23,7 @@ from onnx import helper
 from csdfgen.ops.folded_weights import batch_factors
 from csdfgen.ops.formulas import FUNCTIONS, Operation, Search
 from csdfgen.precision.products import Products, number
-from csdfgen.reading.onnx_file import opset_of
+from csdfgen.reading.onnx_file import get_opset
 
 _SCALES = ("Mul", "Div")
 _OFFSETS = ("Add", "Sub")
@@ -38,7 +38,7 @@ _HARD = tuple(one for one in FUNCTIONS if one.kind in ("HardSwish", "HardSigmoid
 def fold_constants(model: onnx.ModelProto) -> None:
     """Change a model in place, until nothing more can be taken in."""
     rules = [_normalised, _behind, _before]
-    if opset_of(model) >= _HARD_SWISH:
+    if get_opset(model) >= _HARD_SWISH:
         rules.insert(0, _spelled_out)
     work = Products(model.graph)
     while any(rule(work, node) for rule in rules for node in model.graph.node):

@@ -19,8 +19,8 @@ from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.calibrate import Sample
-from csdfgen.precision.noise import Sensitivity, noise_alone
-from csdfgen.precision.ranges import binned
+from csdfgen.precision.noise import Sensitivity, measure_separate_noise
+from csdfgen.precision.ranges import fake_quantize
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _name(model: onnx.ModelProto) -> None:
         taken.add(name)
 
 
-def noise_of_halves(
+def measure_half_noise(
     model: onnx.ModelProto,
     network: Network,
     samples: Sequence[Sample],
@@ -94,7 +94,7 @@ def noise_of_halves(
     progress: Callable[[int, int], None],
 ) -> Halves:
     """A prepared model whose tensors and weights are tried in a float of two bytes one by one. network: that of the model.
-    samples, others: see `noise_alone`. Nodes without a name of their own get one.
+    samples, others: see `measure_separate_noise`. Nodes without a name of their own get one.
     """
     _name(model)
     made = {name for node in model.graph.node for name in node.output}
@@ -109,13 +109,18 @@ def noise_of_halves(
         own, bias = layer.constants.get(1), layer.constants.get(2)
         if own is not None and own.dtype == np.float32:
             same = bias is not None and bias.dtype == np.float32
-            weights[layer.output.name] = binned(own, form), binned(bias, form) if same else None  # type: ignore[arg-type]
+            weights[layer.output.name] = (
+                fake_quantize(own, form),
+                fake_quantize(bias, form) if same else None,  # type: ignore[arg-type]
+            )
     formats = dict.fromkeys(names, form)
     groups = {name: (name,) for name in names}
-    return Halves(model, noise_alone(network, samples, others, groups, formats, weights, progress))
+    return Halves(
+        model, measure_separate_noise(network, samples, others, groups, formats, weights, progress)
+    )
 
 
-def kept_in_float32(
+def choose_float32_nodes(
     halves: Halves, quality: float, measured: Callable[[frozenset[str]], float]
 ) -> frozenset[str]:
     """Nodes that stay in float32 so that the signal-to-noise ratio is at least `quality` dB. measured: that of some, dB.

@@ -22,7 +22,7 @@ import onnx
 
 from csdfgen.model.network import Network
 from csdfgen.precision.calibrate import Sample
-from csdfgen.precision.noise import whole_values
+from csdfgen.precision.noise import trace_values
 from csdfgen.precision.products import Products
 
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "PRelu")
@@ -60,7 +60,7 @@ class _Channels:
     power: np.ndarray
 
 
-def levelled(
+def equalize_channels(
     model: onnx.ModelProto, network: Network, samples: Sequence[Sample]
 ) -> onnx.ModelProto:
     """A float model with levelled channels, which computes the same. network: the model's. samples: inputs."""
@@ -103,7 +103,7 @@ def _seen(network: Network, samples: Sequence[Sample], names: set[str]) -> Mappi
     """Channels of tensors on these inputs."""
     found: dict[str, _Channels] = {}
     for sample in samples:
-        values = whole_values(network, sample)
+        values = trace_values(network, sample)
         for name in names & values.keys():
             array = network.tensors[name].to_onnx(values[name])
             if array.ndim < 2:

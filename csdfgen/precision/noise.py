@@ -18,10 +18,10 @@ import numpy as np
 
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.evaluated import run_in_slabs
 from csdfgen.precision.calibrate import Sample
-from csdfgen.precision.ranges import binned, step_of
+from csdfgen.precision.ranges import fake_quantize, quantization_step
 
 Values = dict[str, np.ndarray]
 """Tensor -> its rows as stored, of one image."""
@@ -66,7 +66,7 @@ class Sensitivity:
         total = 0.0
         for name, form in formats.items():
             same = form == self.formats[name]  # floats have no step
-            ratio = 1.0 if same else step_of(form) / step_of(self.formats[name])
+            ratio = 1.0 if same else quantization_step(form) / quantization_step(self.formats[name])
             total += self.tensors[name] * min(1.0, ratio * ratio)
         return total
 
@@ -80,7 +80,7 @@ def decibels(noise: float) -> float:
     return float(-10 * np.log10(max(noise, _LEAST)))
 
 
-def noise_together(
+def measure_joint_noise(
     network: Network,
     samples: Sequence[Sample],
     groups: Mapping[str, Sequence[str]],
@@ -89,7 +89,7 @@ def noise_together(
 ) -> float:
     """The noise of all tensors and all weights in integers at once, in float arithmetic on binned values.
 
-    Arguments are those of `noise_alone`.
+    Arguments are those of `measure_separate_noise`.
     """
     swaps = _swapped(network, weights)
     everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
@@ -99,7 +99,7 @@ def noise_together(
     return _relative(powers)
 
 
-def noise_alone(
+def measure_separate_noise(
     network: Network,
     samples: Sequence[Sample],
     others: Sequence[Sample],
@@ -120,7 +120,7 @@ def noise_alone(
         *(({}, {name: swap}) for name, swap in swaps.items()),
     ]
     powers: list[list[_Powers]] = [[] for _ in trials]
-    together = noise_together(network, [*samples, *others], groups, formats, weights)
+    together = measure_joint_noise(network, [*samples, *others], groups, formats, weights)
     for number, sample in enumerate(samples):
         known = _reference(network, sample)
         for done, (bins, swap) in enumerate(trials):
@@ -139,7 +139,7 @@ def noise_alone(
     )
 
 
-def measured_noise(
+def relative_noise(
     clean: Sequence[Mapping[str, np.ndarray]], found: Sequence[Mapping[str, np.ndarray]]
 ) -> float:
     """Squared errors over squared values of several samples, the mean over the outputs that are floating point."""
@@ -185,7 +185,7 @@ _Known = tuple[Values, dict[str, np.ndarray]]
 
 
 def _reference(network: Network, sample: Sample) -> _Known:
-    values = whole_values(network, sample)
+    values = trace_values(network, sample)
     return values, _outputs(network, values)
 
 
@@ -207,7 +207,7 @@ def _with_weights(layer: Layer, weights: np.ndarray, bias: np.ndarray | None) ->
     return replace(layer, constants=MappingProxyType(constants))
 
 
-def whole_values(network: Network, sample: Sample) -> Values:
+def trace_values(network: Network, sample: Sample) -> Values:
     """Every tensor of a sample, as it is stored."""
     values: Values = {}
     for tensor in network.inputs:
@@ -224,7 +224,7 @@ def _again(
 ) -> Values:
     """Tensors that differ once some are binned, and some layers are others."""
     found: Values = {
-        tensor.name: binned(values[tensor.name], bins[tensor.name])
+        tensor.name: fake_quantize(values[tensor.name], bins[tensor.name])
         for tensor in network.inputs
         if tensor.name in bins
     }
@@ -237,7 +237,7 @@ def _again(
             else:
                 made = _computed(other or layer, ChainMap(found, values))
             for name in bins.keys() & made.keys():
-                made[name] = binned(made[name], bins[name])
+                made[name] = fake_quantize(made[name], bins[name])
             found.update(made)
     return found
 
@@ -245,7 +245,7 @@ def _again(
 def _computed(layer: Layer, values: Mapping[str, np.ndarray]) -> Values:
     """The outputs of a layer, slab after slab."""
     stored = [None if t is None else values[t.name] for t in layer.inputs]
-    outputs = run_in_slabs(operator_of(layer), layer, stored, _SLAB)
+    outputs = run_in_slabs(get_operator(layer), layer, stored, _SLAB)
     return dict(zip((t.name for t in layer.outputs), outputs, strict=True))
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import onnx
 from onnx import shape_inference, version_converter
 
-from csdfgen.errors import ModelError, about, first_line
+from csdfgen.errors import ModelError, first_line, prefix_errors
 from csdfgen.precision.folding import fold_constants
-from csdfgen.reading.fronts import from_other
-from csdfgen.reading.input_shapes import shapes_wanted
-from csdfgen.reading.onnx_file import from_proto, opset_of, read_file
+from csdfgen.reading.fronts import convert_foreign
+from csdfgen.reading.input_shapes import resolve_wanted_shapes
+from csdfgen.reading.onnx_file import from_proto, get_opset, read_file
 
 OPSET = 21
 """The first operator set whose QuantizeLinear makes integers of 16 bits; models of older ones are lifted."""
@@ -29,7 +29,7 @@ _LEAST_OPSET = 13
 """The first one whose QuantizeLinear takes a scale for each filter."""
 
 
-def float_model(
+def load_float_model(
     source: str | os.PathLike[str] | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[onnx.ModelProto, str]:
@@ -39,8 +39,8 @@ def float_model(
     """
     if isinstance(source, onnx.ModelProto):
         return deepcopy(source), from_proto(source).source
-    with about(os.fspath(source)):
-        other = from_other(source, shapes_wanted(shapes, None))
+    with prefix_errors(os.fspath(source)):
+        other = convert_foreign(source, resolve_wanted_shapes(shapes, None))
         if other is not None:
             return other, str(source)
         path = Path(source)
@@ -48,7 +48,7 @@ def float_model(
     return onnx.load(path), str(path)
 
 
-def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
+def prepare_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """A float model as it is quantized. Raises ModelError where it is quantized already, or cannot be
     lifted to an operator set that has what integers need.
     """
@@ -66,19 +66,19 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _lifted(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in OPSET, or as it is where the converter fails and its own is new enough."""
-    if opset_of(model) >= OPSET:
+    if get_opset(model) >= OPSET:
         return model
     for target in (OPSET, _LEAST_OPSET):
-        if opset_of(model) >= target:
+        if get_opset(model) >= target:
             return model
         try:
             return version_converter.convert_version(model, target)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             why = first_line(error)
-    if opset_of(model) >= _LEAST_OPSET:
+    if get_opset(model) >= _LEAST_OPSET:
         return model
     raise ModelError(
-        f"operator set {opset_of(model)} cannot be lifted to {_LEAST_OPSET}, which quantized models need ({why}); "
+        f"operator set {get_opset(model)} cannot be lifted to {_LEAST_OPSET}, which quantized models need ({why}); "
         f"export it with operator set {_LEAST_OPSET} or later"
     )
 
@@ -87,7 +87,7 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
     """What onnxruntime's basic level leaves, which is ONNX still."""
     import onnxruntime as ort
 
-    from runtime.reference import reason_of, refusals
+    from runtime.reference import format_reason, refusals
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -100,7 +100,7 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except refusals() as error:
-            raise ModelError(f"onnxruntime refuses it: {reason_of(error)}") from error
+            raise ModelError(f"onnxruntime refuses it: {format_reason(error)}") from error
         found = onnx.load(path)
     _drop_unused(found)
     # domains that nothing of the model is from are only confusing

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from csdfgen.ops.folded_weights import by_channel, for_inputs, for_outputs, scaled
+from csdfgen.ops.folded_weights import channel_values, input_factors, output_factors, scale_weights
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Operators with weights."""
@@ -88,7 +88,7 @@ class Products:
         # channels are axis 1 of a convolution's tensors, and of the matrices of a product
         convolution = node.op_type in ("Conv", "ConvTranspose")
         rank = self.constants[node.input[1]].ndim if convolution else 2
-        return by_channel(value, rank, 1, count)
+        return channel_values(value, rank, 1, count)
 
     def grouped_weights(self, node: onnx.NodeProto) -> np.ndarray:
         """The weights of a product that is no ConvTranspose, float64 (groups, outputs of a group, channels that
@@ -110,8 +110,8 @@ class Products:
         weights = self.constants[maker.input[1]]
         if maker.op_type != "MatMul":
             self._rebias(maker, self._bias(maker) * factor + offset)
-        factors = for_outputs(factor, maker.op_type, weights.shape, *_settings(maker))
-        maker.input[1] = self.constant(f"{name}_weights", scaled(weights, factors))
+        factors = output_factors(factor, maker.op_type, weights.shape, *_settings(maker))
+        maker.input[1] = self.constant(f"{name}_weights", scale_weights(weights, factors))
 
     def scaled_input(self, reader: onnx.NodeProto, name: str, value: np.ndarray) -> Change | None:
         """How a product's weights take in a factor of the tensor that it reads; None where they cannot."""
@@ -121,9 +121,9 @@ class Products:
             return None
 
         def change() -> None:
-            factors = for_inputs(values, reader.op_type, weights.shape, *_settings(reader))
+            factors = input_factors(values, reader.op_type, weights.shape, *_settings(reader))
             name = f"{reader.output[0]}_weights"
-            reader.input[1] = self.constant(name, scaled(weights, factors))
+            reader.input[1] = self.constant(name, scale_weights(weights, factors))
 
         return change
 
@@ -138,7 +138,7 @@ class Products:
 
         def change() -> None:
             sums = weights.astype(np.float64).sum(axis=tuple(range(2, weights.ndim)))
-            added = (sums * for_inputs(values, "Conv", sums.shape, _groups(reader))).sum(1)
+            added = (sums * input_factors(values, "Conv", sums.shape, _groups(reader))).sum(1)
             self._rebias(reader, self._bias(reader) + added)
 
         return change

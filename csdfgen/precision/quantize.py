@@ -22,62 +22,68 @@ import onnx
 
 import runtime
 from csdfgen.devices.model import estimate
-from csdfgen.errors import InputError, about, option
+from csdfgen.errors import InputError, option, prefix_errors
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import check_together, chosen, profile_for, shown_profile_for, usual
+from csdfgen.goals.choice import (
+    check_together,
+    choose_plan,
+    choose_shown_profile,
+    default_options,
+    load_profile,
+)
 from csdfgen.model.formats import ARITHMETIC, Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import counted, size_of, time_of
+from csdfgen.model.units import parse_size, parse_time, pluralize
 from csdfgen.planning.plan import Plan
-from csdfgen.precision.bfloat16 import in_floats
+from csdfgen.precision.bfloat16 import convert_to_halves
 from csdfgen.precision.calibrate import (
     Inputs,
     Sample,
     calibrate,
-    evenly,
-    fitted_on,
-    images_of,
-    measured_on,
-    samples_of,
+    split_images,
+    split_samples,
+    take_evenly,
+    take_fitting_samples,
+    take_measuring_samples,
 )
 from csdfgen.precision.choice import (
     Arenas,
     Chosen,
-    front,
-    layers_of,
-    least_noise,
-    noise_of,
-    smallest,
-    worthy_weights,
+    choose_least_noise,
+    choose_smallest,
+    find_front,
+    get_wide_layers,
+    list_worthy_weights,
+    predict_noise,
 )
-from csdfgen.precision.ends import Ends, with_integer_ends
-from csdfgen.precision.halves import kept_in_float32, noise_of_halves
-from csdfgen.precision.levelling import levelled
+from csdfgen.precision.ends import Ends, remove_end_conversions
+from csdfgen.precision.halves import choose_float32_nodes, measure_half_noise
+from csdfgen.precision.levelling import equalize_channels
 from csdfgen.precision.noise import (
     Sensitivity,
     decibels,
-    measured_noise,
-    noise_alone,
-    noise_together,
+    measure_joint_noise,
+    measure_separate_noise,
+    relative_noise,
 )
-from csdfgen.precision.prepare import float_model, prepared
+from csdfgen.precision.prepare import load_float_model, prepare_model
 from csdfgen.precision.tensor_formats import tensor_formats
 from csdfgen.precision.thresholds import PERCENTILE
-from csdfgen.precision.timing import Times, fastest, least_noise_in_time
+from csdfgen.precision.timing import Times, choose_fastest, choose_least_noise_in_time
 from csdfgen.precision.weights import (
-    as_values,
-    rounded_anew,
-    sizes_of_weights,
-    with_fine_biases,
-    with_wide_weights,
+    count_weights,
+    read_weight_values,
+    refine_biases,
+    refit_weights,
+    widen_weights,
 )
 from csdfgen.precision.wish import GOALS, METHOD, Wish
 from csdfgen.precision.writer import (
     Skeleton,
-    in_int8,
+    convert_to_int8,
+    replace_formats,
     skeleton,
-    with_formats,
 )
 from csdfgen.reading.fixed import AskedValues, fixed_inputs, hold_constant
 from csdfgen.reading.input_shapes import declare_shapes
@@ -191,8 +197,8 @@ def quantize(
         inputs, which the model then declares. fix: inputs that become constants, as for `csdfgen.load`.
     Raises InputError, ModelError.
     """
-    budget = None if memory is None else size_of(memory)
-    time = None if latency is None else time_of(latency)
+    budget = None if memory is None else parse_size(memory)
+    time = None if latency is None else parse_time(latency)
     wish = Wish(
         format, method, percentile, arena_factor, budget, min_sqnr, integer_io, time, goal
     ).checked()
@@ -200,7 +206,7 @@ def quantize(
         raise InputError(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
-    options = planning or usual()
+    options = planning or default_options()
     if options.count == DEFAULTS.count:
         options = replace(options, count="activations")  # arenas are compared, and limited
     options = replace(options, device=device) if device is not None else options
@@ -209,14 +215,14 @@ def quantize(
             f"{option('latency')} is the time on a device; name it with {option('device')} (csdfgen devices lists them)"
         )
     check_together(options if time is None else replace(options, latency=time))
-    profile_for(options)  # refuses a device that is none before anything is measured
-    source, where = float_model(model, shapes)
-    with about(where):
+    load_profile(options)  # refuses a device that is none before anything is measured
+    source, where = load_float_model(model, shapes)
+    with prefix_errors(where):
         work = _begun(source, inputs, wish, shapes, fix, progress, options)
         return work.in_floats() if format in ARITHMETIC else work.in_integers(with_front)
 
 
-def in_two_bytes(
+def quantize_to_halves(
     model: str | os.PathLike[str] | onnx.ModelProto,
     format: str,
     *,
@@ -224,10 +230,10 @@ def in_two_bytes(
     fix: AskedValues | None = None,
 ) -> onnx.ModelProto:
     """The model that `quantize` makes in "bfloat16" or "float16", neither planned nor measured. Raises InputError, ModelError."""
-    source, where = float_model(model, shapes)
-    with about(where):
-        work = _begun(source, None, Wish(format).checked(), shapes, fix, None, usual())
-        return in_floats(work.model, format)
+    source, where = load_float_model(model, shapes)
+    with prefix_errors(where):
+        work = _begun(source, None, Wish(format).checked(), shapes, fix, None, default_options())
+        return convert_to_halves(work.model, format)
 
 
 def _begun(
@@ -259,10 +265,10 @@ def sensitivity(
 
     inputs: as for `quantize`. Raises InputError, ModelError.
     """
-    source, where = float_model(model, shapes)
-    with about(where):
+    source, where = load_float_model(model, shapes)
+    with prefix_errors(where):
         wish = Wish("int8", method, percentile).checked()
-        work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
+        work = _Work(source, inputs, wish, shapes, progress or _untold, default_options())
         return work.tried(work.written())
 
 
@@ -305,7 +311,7 @@ class _Work:
                 f"has an If ('{next(iter(self.network.conditions))}'), whose branches are not quantized; make its condition a "
                 f"constant with {option('fix')}, or quantize what is around it"
             )
-        self.samples = [] if self.inputs is None else list(samples_of(self.network, self.inputs))
+        self.samples = [] if self.inputs is None else list(split_samples(self.network, self.inputs))
         if not self.samples and self.wish.format not in ARITHMETIC:
             raise InputError(
                 "there is no input to calibrate on; give pictures or arrays (--calibrate)"
@@ -313,7 +319,7 @@ class _Work:
         self.tell("folding")
         if self.shapes:
             declare_shapes(self.source, self.network, self.shapes)
-        self.model = prepared(self.source)
+        self.model = prepare_model(self.source)
 
     @cached_property
     def folded(self) -> Network:
@@ -322,7 +328,7 @@ class _Work:
 
     @property
     def _images(self) -> list[Sample]:
-        return images_of(self.samples, self.network.batch)
+        return split_images(self.samples, self.network.batch)
 
     def _loaded(self, model: onnx.ModelProto) -> Network:
         return load(model, shapes=self.shapes)
@@ -337,20 +343,20 @@ class _Work:
                 raise InputError(
                     "there is no input to measure noise on; give pictures or arrays (--calibrate)"
                 )
-            samples = measured_on(self._images, MEASURED_SAMPLES)
-            halves = noise_of_halves(
+            samples = take_measuring_samples(self._images, MEASURED_SAMPLES)
+            halves = measure_half_noise(
                 self.model, self.folded, *self._tried_of(samples, len(self.folded.layers)), Format(self.wish.format),
                 lambda done, total: self.tell("measuring the noise of single tensors", done, total),
             )  # fmt: skip
-            kept = kept_in_float32(halves, quality, self._measured_without)
+            kept = choose_float32_nodes(halves, quality, self._measured_without)
             predicted = decibels(halves.predicted(kept))
-        made = in_floats(self.model, self.wish.format, kept)
-        return self._finished(made, None, predicted, (), lambda one: chosen(one, self.options))
+        made = convert_to_halves(self.model, self.wish.format, kept)
+        return self._finished(made, None, predicted, (), lambda one: choose_plan(one, self.options))
 
     def _measured_without(self, kept: frozenset[str]) -> float:
         """Signal to noise in dB with these nodes in float32, as default plans have it."""
-        network = self._loaded(in_floats(self.model, self.wish.format, kept))
-        whole, made = (chosen(one, usual()) for one in (self.network, network))
+        network = self._loaded(convert_to_halves(self.model, self.wish.format, kept))
+        whole, made = (choose_plan(one, default_options()) for one in (self.network, network))
         return self._measured(whole, made, Ends())
 
     def in_integers(self, with_front: bool) -> Quantized:
@@ -361,8 +367,8 @@ class _Work:
             tried = self.tried(written)
             arenas = self._arenas(written, tried)
             wide = self._chosen(arenas, tried).wide
-            points = tuple(front(arenas, tried)) if with_front else ()
-            noise = noise_of(arenas, tried, wide)
+            points = tuple(find_front(arenas, tried)) if with_front else ()
+            noise = predict_noise(arenas, tried, wide)
             int8 = arenas.int8
         else:
             arenas = self._arenas(written, None)
@@ -374,20 +380,20 @@ class _Work:
 
     def _arenas(self, written: _Written, tried: Sensitivity | None) -> Arenas:
         """Choices of formats. tried: the noise by which weights of two bytes are chosen, where they may be."""
-        sizes = sizes_of_weights(self.model, written.model)
+        sizes = count_weights(self.model, written.model)
 
         def formats(wide: frozenset[str]) -> dict[str, Format]:
             return {k: written.wide[k] if k in wide else v for k, v in written.narrow.items()}
 
         def weights(wide: frozenset[str]) -> Sequence[str]:
-            return () if tried is None else worthy_weights(tried, formats(wide), sizes)
+            return () if tried is None else list_worthy_weights(tried, formats(wide), sizes)
 
         def model(wide: frozenset[str]) -> onnx.ModelProto:
             if not wide:
                 return written.model
-            made = with_formats(written.model, formats(wide))
-            made = with_wide_weights(self.model, made, layers_of(wide))
-            return with_fine_biases(made, self.model)
+            made = replace_formats(written.model, formats(wide))
+            made = widen_weights(self.model, made, get_wide_layers(wide))
+            return refine_biases(made, self.model)
 
         return Arenas(
             model,
@@ -397,50 +403,50 @@ class _Work:
             lambda made: self._loaded(self._ended(made)[0]),
             self._tell_plans,
             self.options,
-            profile_for(self.options),
+            load_profile(self.options),
         )
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
         """A model with the requested inputs and outputs."""
-        return with_integer_ends(model) if self.wish.integer_io else (model, Ends())
+        return remove_end_conversions(model) if self.wish.integer_io else (model, Ends())
 
     def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:
         """The noise of a choice that needs none of single tensors."""
         self.tell("predicting noise")
-        return noise_together(
+        return measure_joint_noise(
             self.folded,
-            measured_on(self._images, MEASURED_SAMPLES),
+            take_measuring_samples(self._images, MEASURED_SAMPLES),
             written.groups,
             formats,
-            as_values(self.model, written.model),
+            read_weight_values(self.model, written.model),
         )
 
     def _tell_plans(self, count: int) -> None:
-        self.tell(f"choosing formats: {counted(count, 'choice')} tried")
+        self.tell(f"choosing formats: {pluralize(count, 'choice')} tried")
 
     def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
         self.tell("choosing formats")
         wish = self.wish
         if wish.min_sqnr is not None and wish.goal == "speed":
-            return fastest(arenas, Times(arenas), tried, wish.min_sqnr)
+            return choose_fastest(arenas, Times(arenas), tried, wish.min_sqnr)
         if wish.min_sqnr is not None:
-            return smallest(arenas, tried, wish.min_sqnr)
+            return choose_smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
         if wish.latency is not None:
             if wish.arena_factor is not None:
                 limit = int(wish.arena_factor * arenas.int8)
             limit = limit or self.options.memory or None
-            return least_noise_in_time(arenas, Times(arenas), tried, wish.latency, limit)
+            return choose_least_noise_in_time(arenas, Times(arenas), tried, wish.latency, limit)
         if limit is None:
             limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.int8)
-        return least_noise(arenas, tried, limit)
+        return choose_least_noise(arenas, tried, limit)
 
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors, once its channels are level."""
         self.tell("levelling channels")
-        seen_first = fitted_on(self._images, LEVELLED_SAMPLES)
-        self.model = levelled(self.model, self._loaded(self.model), seen_first)
-        bare = in_int8(self.model, {})
+        seen_first = take_fitting_samples(self._images, LEVELLED_SAMPLES)
+        self.model = equalize_channels(self.model, self._loaded(self.model), seen_first)
+        bare = convert_to_int8(self.model, {})
         found = skeleton(self.model, bare)
         if not found.tensors:
             raise InputError("has no operator whose tensors could be integers")
@@ -454,31 +460,31 @@ class _Work:
         narrow, wide = tensor_formats(
             self.model, self.network, found, seen, len(self._images), self.wish
         )
-        made = rounded_anew(
+        made = refit_weights(
             self.model,
-            in_int8(self.model, narrow),
+            convert_to_int8(self.model, narrow),
             self.folded,
-            fitted_on(self._images, ROUNDED_SAMPLES),
+            take_fitting_samples(self._images, ROUNDED_SAMPLES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
         return _Written(made, found, narrow, wide)
 
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
-        kept = measured_on(self._images, MEASURED_SAMPLES)
-        return noise_alone(
+        kept = take_measuring_samples(self._images, MEASURED_SAMPLES)
+        return measure_separate_noise(
             self.folded,
             *self._tried_of(kept, len(written.narrow)),
             written.groups,
             written.narrow,
-            as_values(self.model, written.model),
+            read_weight_values(self.model, written.model),
             lambda done, total: self.tell("measuring the noise of single tensors", done, total),
         )
 
     @staticmethod
     def _tried_of(samples: Sequence[Sample], tensors: int) -> tuple[Sequence[Sample], list[Sample]]:
         """Samples that so many tensors are tried on one by one, and the others."""
-        tried = evenly(samples, max(1, min(TRIED_SAMPLES, TRIALS // max(1, 2 * tensors))))
+        tried = take_evenly(samples, max(1, min(TRIED_SAMPLES, TRIALS // max(1, 2 * tensors))))
         return tried, [one for one in samples if not any(one is other for other in tried)]
 
     # What came of it ------------------------------------------------------------------------------
@@ -494,13 +500,17 @@ class _Work:
         self.tell("planning")
         model, ends = self._ended(model)
         network = self._loaded(model)
-        made, whole = planned(network), chosen(self.network, usual())
+        made, whole = planned(network), choose_plan(self.network, default_options())
         measured = None
         if self.samples:
             # rows that are handed on one by one are those of any other plan
-            kept = chosen(network, usual()) if made.options.result == "streamed" else made
+            kept = (
+                choose_plan(network, default_options())
+                if made.options.result == "streamed"
+                else made
+            )
             measured = self._measured(whole, kept, ends)
-        profile = shown_profile_for(self.options)
+        profile = choose_shown_profile(self.options)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,
@@ -511,14 +521,14 @@ class _Work:
         """Signal to noise of a plan against that of the float network, dB. ends: inputs and outputs of the
         former that are integers.
         """
-        samples = measured_on(self.samples, MEASURED_SAMPLES)
+        samples = take_measuring_samples(self.samples, MEASURED_SAMPLES)
         programs = [(runtime.compile(whole), Ends()), (runtime.compile(made), ends)]
         outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = ([], [])
         for done, sample in enumerate(samples):
             self.tell("measuring", done, len(samples))
             for (program, own), kept in zip(programs, outputs, strict=True):
                 kept.append(own.given(program(own.taken(sample))))
-        noise = measured_noise(*outputs)
+        noise = relative_noise(*outputs)
         if not np.isfinite(noise):
             raise InputError(_no_numbers(self.wish.format, outputs[0]))
         return decibels(noise)

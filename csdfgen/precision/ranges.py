@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from csdfgen.model.formats import Format
-from csdfgen.ops.stored import quantized, values_of
+from csdfgen.ops.stored import quantize_values, read_values
 
 BINS = 2048
 
@@ -141,10 +141,10 @@ def _above(span: float) -> float:
 # Integers of a range -----------------------------------------------------------------------------
 
 
-def format_of(found: Range, dtype: str) -> Format:
+def choose_format(found: Range, dtype: str) -> Format:
     """The format in which integers of a type cover a range and zero.
 
-    >>> str(format_of((0.0, 255.0), "int8")), str(format_of((0.0, 0.0), "int8"))
+    >>> str(choose_format((0.0, 255.0), "int8")), str(choose_format((0.0, 0.0), "int8"))
     ('int8*1+-128', 'int8*1+-128')
     """
     info = np.iinfo(dtype)
@@ -157,16 +157,16 @@ def format_of(found: Range, dtype: str) -> Format:
     return Format(dtype, (float(scale),), (zero,))
 
 
-def step_of(form: Format) -> float:
+def quantization_step(form: Format) -> float:
     """The value between two neighbouring integers."""
     assert form.scale is not None
     return form.scale[0]
 
 
-def binned(values: np.ndarray, form: Format) -> np.ndarray:
+def fake_quantize(values: np.ndarray, form: Format) -> np.ndarray:
     """What becomes of values that are stored in a format and read again, as float32.
 
-    >>> binned(np.array([-100.0, 0.5, 0.74, 100.0]), Format("int8", (0.5,), (3,))).tolist()
+    >>> fake_quantize(np.array([-100.0, 0.5, 0.74, 100.0]), Format("int8", (0.5,), (3,))).tolist()
     [-65.5, 0.5, 0.5, 62.0]
     """
-    return values_of(quantized(values, form), form)
+    return read_values(quantize_values(values, form), form)

@@ -64,7 +64,7 @@ class Moments:
         return self.terms / max(1, self.windows)
 
 
-def windows_of(layer: Layer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def collect_windows(layer: Layer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """(windows (windows, groups, terms), weights (outputs, terms)) of a layer that sums products with
     constant weights, on its input in ONNX order; None for others.
     """
@@ -113,7 +113,7 @@ def _conv_windows(layer: Layer, x: np.ndarray, weights: np.ndarray) -> np.ndarra
     return np.ascontiguousarray(by_window).reshape(len(at), groups, -1)
 
 
-def rounded_weights(
+def round_weights(
     weights: np.ndarray, scales: np.ndarray, seen: Moments, top: int = 127
 ) -> np.ndarray:
     """Integers (outputs, terms) from -top to top, of weights (outputs, terms) and a scale for each output.

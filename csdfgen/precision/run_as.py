@@ -17,7 +17,7 @@ from csdfgen.errors import InputError, ModelError, option
 from csdfgen.model.formats import BFLOAT16, FLOAT32
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
-from csdfgen.precision.quantize import in_two_bytes
+from csdfgen.precision.quantize import quantize_to_halves
 
 AUTO, WIDE, NARROW = "auto", FLOAT32.dtype, BFLOAT16.dtype
 
@@ -56,7 +56,7 @@ class Precision:
         }
 
 
-def stored_as(
+def convert_precision(
     used: str,
     network: Network,
     model: Model,
@@ -70,11 +70,11 @@ def stored_as(
     """
     if used == WIDE:
         return network
-    found = load(in_two_bytes(model, used, shapes=shapes, fix=network.fixed or None))
+    found = load(quantize_to_halves(model, used, shapes=shapes, fix=network.fixed or None))
     return replace(found, source=network.source, fixed=network.fixed)
 
 
-def chosen_precision(
+def choose_precision(
     asked: str,
     plan: Callable[[str], Plan],
     feeds: Callable[[], Mapping[str, np.ndarray]],

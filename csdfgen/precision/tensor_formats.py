@@ -20,10 +20,10 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.calibrate import Calibration
 from csdfgen.precision.products import KINDS, number
-from csdfgen.precision.ranges import EVERYTHING, Observer, Range, format_of
-from csdfgen.precision.thresholds import settled, threshold
+from csdfgen.precision.ranges import EVERYTHING, Observer, Range, choose_format
+from csdfgen.precision.thresholds import adjust_range, threshold
 from csdfgen.precision.wish import METHOD, Wish
-from csdfgen.precision.writer import Skeleton, joined_ranges, least_of_softmax
+from csdfgen.precision.writer import Skeleton, find_softmax_ranges, join_ranges
 
 HEADROOM = 2.0
 """Tensors in int16 hold this times what was seen, where what they can be has no end: a bit of 16 is worth less
@@ -73,17 +73,17 @@ def tensor_formats(
         ends = found.bounds.get(name, told)
         clipped[name] = _times(more, kept, ends)
         if wish.method == METHOD:
-            clipped[name] = settled(seen_there, clipped[name], ends)
+            clipped[name] = adjust_range(seen_there, clipped[name], ends)
         bounds = found.bounds.get(name, useful_wide.get(name, EVERYTHING))
         whole[name] = _all_of(bounds, threshold(one, "minmax"))
-    for name, least in least_of_softmax(model, network).items():
+    for name, least in find_softmax_ranges(model, network).items():
         if name in found.tensors:
             low, high = clipped[found.tensors[name]]
             clipped[found.tensors[name]] = low, max(high, least)
-    clipped, whole = (joined_ranges(model, found, one) for one in (clipped, whole))
+    clipped, whole = (join_ranges(model, found, one) for one in (clipped, whole))
     return (
-        {name: format_of(one, "uint8") for name, one in clipped.items()},
-        {name: format_of(one, "int16") for name, one in whole.items()},
+        {name: choose_format(one, "uint8") for name, one in clipped.items()},
+        {name: choose_format(one, "int16") for name, one in whole.items()},
     )
 
 

@@ -14,7 +14,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.precision.ranges import BINS, Observer, Range, binned, format_of, step_of
+from csdfgen.precision.ranges import (
+    BINS,
+    Observer,
+    Range,
+    choose_format,
+    fake_quantize,
+    quantization_step,
+)
 
 PERCENTILE = 99.99
 """Per cent of the values that "percentile" keeps between the two ends."""
@@ -50,7 +57,7 @@ def threshold(seen: Observer, method: str, percentile: float = PERCENTILE) -> Ra
     return max(low, seen.low), min(high, seen.high)
 
 
-def settled(seen: Observer, ends: Range, bounds: Range) -> Range:
+def adjust_range(seen: Observer, ends: Range, bounds: Range) -> Range:
     """The range, or one a little wider within bounds, whose 256 integers are closest to the observed values.
 
     A background repeats one value, for which the mean rounding error does not hold: the same error everywhere
@@ -74,7 +81,7 @@ def _values(seen: Observer) -> tuple[np.ndarray, np.ndarray]:
 
 def _squared_error(values: np.ndarray, counts: np.ndarray, found: Range) -> float:
     """The sum of the squared errors of values in integers that cover a range."""
-    off = binned(values, format_of(found, "uint8")).astype(np.float64) - values
+    off = fake_quantize(values, choose_format(found, "uint8")).astype(np.float64) - values
     return float((off**2) @ counts)
 
 
@@ -125,7 +132,7 @@ def _relative_entropy(seen: Observer, percentile: float) -> Range:
     best, found = np.inf, (seen.low, seen.high)
     for tried in magnitude * np.arange(_MAGNITUDES, 0, -1) / _MAGNITUDES:
         low, high = max(-tried, min(seen.low, 0.0)), min(tried, max(seen.high, 0.0))
-        step = step_of(format_of((low, high), "uint8"))
+        step = quantization_step(choose_format((low, high), "uint8"))
         inside = np.flatnonzero((low - half <= centres) & (centres <= high + half))
         if step < seen.width or not inside.size:
             break

@@ -16,22 +16,22 @@ from math import inf
 
 import onnx
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.model import check_costs, phase_seconds
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
-from csdfgen.model.units import shown_time
+from csdfgen.model.units import format_time
 from csdfgen.planning.prepared import prepare
 from csdfgen.precision.choice import (
     FACTORS,
     Arenas,
     Chosen,
-    choice_of,
-    filled,
-    in_arenas,
-    no_noise,
-    noise_of,
-    unreachable,
+    choose_by_arena,
+    fill_choice,
+    make_choice,
+    negligible_noise,
+    predict_noise,
+    quality_error,
 )
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.reading.onnx_graph import node_name
@@ -135,7 +135,7 @@ class Times:
         """Seconds of each layer."""
         network = self.arenas.load(self.arenas.model(wide))
         options = self.arenas.heights
-        prepared = prepare(network, options, kernels_for(options))
+        prepared = prepare(network, options, choose_backend(options))
         silent = prepared.silent
         check_costs(prepared.network, silent, self.arenas.profile)
         found = {}
@@ -203,7 +203,7 @@ def _order(times: Times, gains: dict[str, float]) -> list[str]:
     wide: _Names = frozenset()
     left = {name: times.more(name, wide) for name in gains}
     order: list[str] = []
-    rest = no_noise(gains)
+    rest = negligible_noise(gains)
     while sum(gains[name] for name in left) > rest or any(taken < 0 for taken in left.values()):
         best = max(left, key=lambda name: (_rate(gains[name], left[name]), gains[name]))
         order.append(best)
@@ -221,7 +221,7 @@ def _rate(noise: float, seconds: float) -> float:
 # Choices -----------------------------------------------------------------------------------------
 
 
-def least_noise_in_time(
+def choose_least_noise_in_time(
     arenas: Arenas, times: Times, sensitivity: Sensitivity, seconds: float, limit: int | None
 ) -> Chosen:
     """The choice of least noise whose plan is predicted to take at most `seconds` a frame and whose arena has at
@@ -234,7 +234,7 @@ def least_noise_in_time(
     best = _best_met(arenas, sensitivity, seconds, limit)
     # Plans choose their own heights, so that a choice may take less time than at those of int8. The larger an arena,
     # the less noise: the first choice that keeps the time is the best of its kind.
-    for one in in_arenas(arenas, sensitivity, sorted(FACTORS, reverse=True)):
+    for one in choose_by_arena(arenas, sensitivity, sorted(FACTORS, reverse=True)):
         if best is not None and one.noise >= best.noise:
             break
         best = _best_met(arenas, sensitivity, seconds, limit)
@@ -244,7 +244,7 @@ def least_noise_in_time(
     raise InputError(
         f"{option('latency')} of {1e3 * seconds:.6g} ms is not reached: in int8, or what is fastest, a frame is "
         f"predicted to take {1e3 * quickest:.4g} ms on {arenas.profile.name}; ask for "
-        f"{option('latency', shown_time(quickest))} or more, or another {option('device')}"
+        f"{option('latency', format_time(quickest))} or more, or another {option('device')}"
     )
 
 
@@ -253,7 +253,7 @@ def _best_met(
 ) -> Chosen | None:
     """The choice of least noise, then of least arena, that keeps both limits, of those that have been planned."""
     met = (
-        choice_of(arenas, sensitivity, wide)
+        make_choice(arenas, sensitivity, wide)
         for wide in arenas.met()
         if (limit is None or arenas.settled(wide) <= limit) and arenas.seconds(wide) <= seconds
     )
@@ -320,18 +320,18 @@ def _with_weights(
         within = limit is None or arenas.of(more) <= limit
         return within and times.with_weights(more) <= seconds
 
-    return filled(wide, arenas.weights(wide), fits)
+    return fill_choice(wide, arenas.weights(wide), fits)
 
 
 def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
     """Tensors that fit, in the order of noise a second, improved by exchanges."""
     order = _order(times, gains)
-    wide = filled(frozenset(), order, fits)
+    wide = fill_choice(frozenset(), order, fits)
     for _ in range(len(order)):
         quieter = _exchanged(times, gains, wide, lambda noise, taken: noise, fits)
         if quieter is None:
             break
-        wide = filled(quieter, [name for name in order if name not in quieter], fits)
+        wide = fill_choice(quieter, [name for name in order if name not in quieter], fits)
     return wide
 
 
@@ -344,26 +344,28 @@ def _free(times: Times, gains: dict[str, float]) -> _Names:
     return wide
 
 
-def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: float) -> Chosen:
+def choose_fastest(
+    arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: float
+) -> Chosen:
     """The choice whose plan is predicted to take the least time a frame, of those whose predicted signal to noise is
     at least `quality` dB, of all that this search and those for an arena plan. Raises InputError where all in int16
     has less.
     """
     everything = frozenset(arenas.names)
-    best = choice_of(arenas, sensitivity, everything)
+    best = make_choice(arenas, sensitivity, everything)
     for name in arenas.weights(everything):  # where tensors do not do
         if best.sqnr_db >= quality:
             break
-        best = choice_of(arenas, sensitivity, best.wide | {name})
+        best = make_choice(arenas, sensitivity, best.wide | {name})
     if best.sqnr_db < quality:
-        raise unreachable(best, quality)
+        raise quality_error(best, quality)
     if best.wide != everything:
         return best
     times.look_around()
     gains = _gains(arenas, sensitivity)
 
     def good(wide: Collection[str]) -> bool:
-        return decibels(noise_of(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
+        return decibels(predict_noise(arenas, sensitivity, frozenset(wide))) >= quality - _ROUNDED
 
     found = [everything]
     for _ in range(_ROUNDS):
@@ -373,8 +375,8 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
         found.append(wide)
         times.of(wide)
     arenas.settled(min(found, key=lambda wide: (times.of(wide), len(wide))))
-    next((one for one in in_arenas(arenas, sensitivity) if one.sqnr_db >= quality), None)
-    met = (choice_of(arenas, sensitivity, wide) for wide in arenas.met())
+    next((one for one in choose_by_arena(arenas, sensitivity) if one.sqnr_db >= quality), None)
+    met = (make_choice(arenas, sensitivity, wide) for wide in arenas.met())
     return min(
         (one for one in met if one.sqnr_db >= quality - _ROUNDED),
         key=lambda one: (arenas.seconds(one.wide), one.noise),

@@ -15,15 +15,15 @@ import onnx
 
 from csdfgen.errors import InputError
 from csdfgen.model.formats import ARITHMETIC, Format
-from csdfgen.precision.bfloat16 import in_floats
-from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.ranges import Range, format_of
+from csdfgen.precision.bfloat16 import convert_to_halves
+from csdfgen.precision.prepare import load_float_model, prepare_model
+from csdfgen.precision.ranges import Range, choose_format
 from csdfgen.precision.writer import (
     Skeleton,
-    in_int8,
-    joined_ranges,
+    convert_to_int8,
+    join_ranges,
+    replace_formats,
     skeleton,
-    with_formats,
 )
 
 
@@ -33,27 +33,27 @@ def variants(
     """Models to be timed for a format of `csdfgen.quantize`: one, of "mixed" four. They compute nothing that
     means anything. Raises InputError, ModelError.
     """
-    model = prepared(float_model(source)[0])
+    model = prepare_model(load_float_model(source)[0])
     if form in ARITHMETIC:
-        yield in_floats(model, form)
+        yield convert_to_halves(model, form)
         return
-    found = skeleton(model, in_int8(model, {}))
+    found = skeleton(model, convert_to_int8(model, {}))
     if not found.tensors:
         raise InputError("has no operator whose tensors could be integers")
-    ranges = joined_ranges(model, found, {name: _range(found, name) for name in found.leaders})
+    ranges = join_ranges(model, found, {name: _range(found, name) for name in found.leaders})
     narrow, wide = (
-        {name: format_of(one, dtype) for name, one in ranges.items()}
+        {name: choose_format(one, dtype) for name, one in ranges.items()}
         for dtype in ("uint8", "int16")
     )
-    written = in_int8(model, narrow)
+    written = convert_to_int8(model, narrow)
     if form in ("int8", "mixed"):
         yield written
     if form in ("int16", "mixed"):
-        yield with_formats(written, wide)
+        yield replace_formats(written, wide)
     if form == "mixed":
         depth = _depths(model, found)
         for turn in (0, 1):
-            yield with_formats(written, _in_turn(narrow, wide, depth, turn))
+            yield replace_formats(written, _in_turn(narrow, wide, depth, turn))
 
 
 def _range(found: Skeleton, name: str) -> Range:

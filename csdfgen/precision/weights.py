@@ -20,12 +20,12 @@ from onnx import numpy_helper
 
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.ops.stored import values_of
+from csdfgen.ops.stored import read_values
 from csdfgen.precision.calibrate import Sample
-from csdfgen.precision.noise import whole_values
+from csdfgen.precision.noise import trace_values
 from csdfgen.precision.products import KINDS, number
-from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
-from csdfgen.precision.writer import WIDE, in_known_domains, with_arrays
+from csdfgen.precision.rounding import Moments, bias_correction, collect_windows, round_weights
+from csdfgen.precision.writer import WIDE, replace_arrays, use_known_domains
 
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 
@@ -51,7 +51,7 @@ class _Weighted:
         """The weights as values."""
         axis = self.axis if self.scale.size > 1 else None
         scales = tuple(self.scale.reshape(-1).tolist())
-        return values_of(self.integers, Format(str(self.integers.dtype), scales, (0,), axis))
+        return read_values(self.integers, Format(str(self.integers.dtype), scales, (0,), axis))
 
     @property
     def bias_values(self) -> np.ndarray | None:
@@ -61,7 +61,7 @@ class _Weighted:
         return self.bias_integers.astype(np.float32) * self.bias_scale
 
 
-def as_values(
+def read_weight_values(
     source: onnx.ModelProto, model: onnx.ModelProto
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
     """Layer's output -> its weights and bias as they are once they have been integers. source: the float
@@ -70,12 +70,12 @@ def as_values(
     return {one.output: (one.values, one.bias_values) for one in _weighted(source, model)}
 
 
-def sizes_of_weights(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, int]:
+def count_weights(source: onnx.ModelProto, model: onnx.ModelProto) -> dict[str, int]:
     """Layer's output -> the number of its weights, of layers that have theirs alone. source: the float model."""
     return {one.output: one.integers.size for one in _weighted(source, model) if one.alone}
 
 
-def with_wide_weights(
+def widen_weights(
     source: onnx.ModelProto, model: onnx.ModelProto, outputs: Collection[str]
 ) -> onnx.ModelProto:
     """The model with weights of 16 bits in the layers that make these tensors; biases stay (see `biases`).
@@ -99,7 +99,7 @@ def with_wide_weights(
         arrays[one.weights] = np.clip(integers, info.min + 1, info.max).astype(np.int16)
         arrays[f"{name}_scale"] = scale
         arrays[f"{name}_zero_point"] = np.zeros(scale.shape, np.int16)
-    return in_known_domains(with_arrays(model, arrays))
+    return use_known_domains(replace_arrays(model, arrays))
 
 
 def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weighted]:
@@ -131,7 +131,7 @@ def _weighted(source: onnx.ModelProto, model: onnx.ModelProto) -> Iterator[_Weig
         )
 
 
-def rounded_anew(
+def refit_weights(
     source: onnx.ModelProto,
     model: onnx.ModelProto,
     network: Network,
@@ -149,12 +149,12 @@ def rounded_anew(
     moments: dict[str, Moments] = {}
     total = len(samples) + len(found)
     for done, sample in enumerate(samples):
-        values = whole_values(network, sample)
+        values = trace_values(network, sample)
         for name in found:
             tensor = layers[name].inputs[0]
             if tensor is None:
                 continue
-            seen = windows_of(layers[name], tensor.to_onnx(values[tensor.name]))
+            seen = collect_windows(layers[name], tensor.to_onnx(values[tensor.name]))
             if seen is not None:
                 windows, weights = seen
                 moments.setdefault(name, Moments.of(weights, windows.shape[1])).see(windows)
@@ -166,7 +166,7 @@ def rounded_anew(
             arrays.update(_anew(one, layers[name].constants[1], moments.pop(name)))
         if progress is not None:
             progress(len(samples) + done + 1, total)
-    return with_arrays(model, arrays)
+    return replace_arrays(model, arrays)
 
 
 def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.ndarray]:
@@ -175,7 +175,7 @@ def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.nd
     flat = weights.T if turned else weights.reshape(len(weights), -1)
     flat = np.ascontiguousarray(flat, np.float64)
     scale = np.broadcast_to(one.scale.reshape(-1), len(flat)).astype(np.float64)
-    integers = rounded_weights(flat, scale, seen)
+    integers = round_weights(flat, scale, seen)
     found = {
         one.weights: np.ascontiguousarray(integers.T if turned else integers).reshape(
             one.integers.shape
@@ -189,7 +189,7 @@ def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.nd
     return found
 
 
-def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.ModelProto:
+def refine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.ModelProto:
     """A quantized model in which the bias of a layer with an input or weights of 16 bits has the scale of input times
     weights.
 
@@ -225,4 +225,4 @@ def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.Mo
             continue
         new[stored.name] = whole.astype(np.int32)
         new[scale.name] = fine.reshape(tuple(scale.dims)).astype(np.float32)
-    return with_arrays(model, new)
+    return replace_arrays(model, new)

@@ -27,7 +27,7 @@ from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.products import number
 from csdfgen.precision.ranges import EVERYTHING, Range
-from csdfgen.reading.onnx_file import graphs_of, opset_of
+from csdfgen.reading.onnx_file import get_opset, list_graphs
 
 _ALONE_NAMES = """
     Celu Elu Gelu GlobalMaxPool HardSigmoid HardSwish LRN Mish Selu Softplus Softsign Tanh ThresholdedRelu
@@ -66,8 +66,8 @@ class Skeleton:
         return tuple(name for name, one in self.tensors.items() if one == leader)
 
 
-def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
-    """A prepared float model (`prepare.prepared`) with activations in uint8, weights in int8 for each
+def convert_to_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
+    """A prepared float model (`prepare.prepare_model`) with activations in uint8, weights in int8 for each
     filter. formats: by tensor; those that have none are quantized from -1 to 1. Raises ModelError.
     """
     from onnxruntime.quantization import QuantType
@@ -94,7 +94,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
     # a Clip that zero is outside of cannot be what the ends of the integers do
     kept = any(low > 0 or high < 0 for low, high in _removed(model, onnx.ModelProto()).values())
     kinds = {node.op_type for node in graph.node} & {*QDQRegistry, *QLinearOpsRegistry, *_ALONE}
-    with silent():
+    with silence_warnings():
         try:
             tool = QDQQuantizer(
                 copy, True, False, QuantType.QInt8, QuantType.QUInt8,
@@ -119,7 +119,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
 
 
 @contextlib.contextmanager
-def silent() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """The tool's warnings are about what is settled here."""
     logging.disable(logging.WARNING)
     try:
@@ -178,7 +178,7 @@ def _tensor(quantize: onnx.NodeProto) -> str:
     return str(quantize.input[0]).removesuffix(_ENDS)
 
 
-def joined_ranges(
+def join_ranges(
     model: onnx.ModelProto, found: Skeleton, ranges: Mapping[str, Range]
 ) -> dict[str, Range]:
     """The ranges of leaders, one for those that a Concat joins, and its result: they are then one buffer.
@@ -208,7 +208,7 @@ def joined_ranges(
     return joined
 
 
-def least_of_softmax(model: onnx.ModelProto, network: Network) -> dict[str, float]:
+def find_softmax_ranges(model: onnx.ModelProto, network: Network) -> dict[str, float]:
     """How far the integers of each Softmax must reach. network: the float one, for shapes.
 
     QLinearSoftmax multiplies powers of up to float32's largest / (terms * e^5) by 1 / scale, and what goes
@@ -227,7 +227,7 @@ def _within(found: Range, bounds: Range | None) -> bool:
     return bounds is None or (bounds[0] <= min(found[0], 0) and max(found[1], 0) <= bounds[1])
 
 
-def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
+def replace_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.ModelProto:
     """A model that the tool has written, with other formats for tensors that lead. Biases stay: between
     tensors of 16 bits they are only values.
     """
@@ -236,15 +236,15 @@ def with_formats(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.
         assert form.scale is not None and form.zero_point is not None
         new[f"{name}_scale"] = np.array(form.scale[0], np.float32)
         new[f"{name}_zero_point"] = np.array(form.zero_point[0], form.dtype)
-    return in_known_domains(with_arrays(model, new))
+    return use_known_domains(replace_arrays(model, new))
 
 
-def in_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
+def use_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model whose Q/DQ nodes of 16 bits are from the domain that has them in its operator set. Changed in
     place.
     """
     wide = {c.name for c in model.graph.initializer if c.data_type in WIDE}
-    if wide and opset_of(model) < OPSET:
+    if wide and get_opset(model) < OPSET:
         for node in model.graph.node:
             if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[2] in wide:
                 node.domain = "com.microsoft"
@@ -253,7 +253,7 @@ def in_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+def replace_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """A model with other values of constants."""
     copy = deepcopy(model)
     for tensor in copy.graph.initializer:
@@ -262,7 +262,7 @@ def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onn
     return copy
 
 
-def in_float16(model: onnx.ModelProto, kept: Collection[str] = ()) -> onnx.ModelProto:
+def convert_to_float16(model: onnx.ModelProto, kept: Collection[str] = ()) -> onnx.ModelProto:
     """A float model whose weights and activations are float16, inputs and outputs as they were; operators that
     onnxruntime has for float32 alone stay so, between casts, as do nodes with the names `kept`. Raises ModelError.
     """
@@ -311,6 +311,6 @@ def _sort(graph: onnx.GraphProto) -> None:
 def _read(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, those in its own graphs too."""
     yield from node.input
-    for graph in graphs_of(node):
+    for graph in list_graphs(node):
         for inner in graph.node:
             yield from _read(inner)

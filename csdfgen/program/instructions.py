@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
-from csdfgen.model.deferred import Deferred, computed
+from csdfgen.model.deferred import Deferred, compute_array
 
 WEIGHTS = "weights"
 """The pool of arrays that programs only read."""
@@ -39,7 +39,7 @@ class Keeper(Protocol):
     def kept(
         self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None
     ) -> np.ndarray:
-        """What a function makes of arrays, numbers and words; made, or found where it was kept. axis: see `kept`."""
+        """What a function makes of arrays, numbers and words; made, or found where it was kept. axis: see `keep_packed`."""
 
 
 KEEPER: ContextVar[Keeper | None] = ContextVar("KEEPER", default=None)
@@ -48,7 +48,7 @@ KEEPER: ContextVar[Keeper | None] = ContextVar("KEEPER", default=None)
 _Given = ParamSpec("_Given")
 
 
-def kept(
+def keep_packed(
     pack: Callable[_Given, np.ndarray], axis: int | None = None
 ) -> Callable[_Given, np.ndarray]:
     """A function that packs weights; a keeper keeps what it makes of arguments that have no names. axis: along which
@@ -59,7 +59,7 @@ def kept(
     def asked(*given: _Given.args, **named: _Given.kwargs) -> np.ndarray:
         keeper = KEEPER.get()
         if keeper is None or named:
-            return pack(*map(computed, given), **named)
+            return pack(*map(compute_array, given), **named)
         return keeper.kept(pack, given, axis)
 
     return asked
@@ -95,7 +95,7 @@ def _form(pack: Callable[..., np.ndarray], *given: Any) -> tuple[tuple[int, ...]
     return found.shape, found.dtype
 
 
-def reserved(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+def reserve_array(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     """Memory for what is packed, with anything in it, that starts at a multiple of a line of cache."""
     if isinstance(KEEPER.get(), Unpacked):
         raise _ReservedError(shape, np.dtype(dtype))
@@ -103,7 +103,7 @@ def reserved(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
 
 
 def _anything(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    found: np.ndarray = aligned_bytes(prod(shape) * dtype.itemsize).view(dtype)
+    found: np.ndarray = allocate_aligned(prod(shape) * dtype.itemsize).view(dtype)
     return found.reshape(shape)
 
 
@@ -154,7 +154,7 @@ class Constants:
     def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
         self.memory = {name: np.empty(size, np.uint8) for name, size in (sizes or {}).items()}
         self._spans = [
-            (address_of(array), address_of(array) + array.size, name)
+            (get_address(array), get_address(array) + array.size, name)
             for name, array in self.memory.items()
         ]
         self.tables: dict[str, list[Any]] = {}
@@ -207,7 +207,7 @@ class Constants:
             return move(ref)
         if ref not in self._lengths:
             return ref  # of neither: a port
-        rows, pool = self.rows_of(ref), row_pool(ref)
+        rows, pool = self.rows_of(ref), find_row_pool(ref)
         if pool is not None:
             first = next((at for at in rows if at != PADDING), None)
             if pool not in self.memory or first is None:
@@ -253,10 +253,10 @@ class Constants:
             start = self._owners[id(owner)] = self._size
             self.blocks.append(Block(start, flat.reshape(-1).view(np.uint8)))
             self._size += -(-max(1, owner.nbytes) // _LINE) * _LINE
-        shift = start - address_of(owner)
-        low, high = bounds_of(values)
+        shift = start - get_address(owner)
+        low, high = address_bounds(values)
         self.used[low + shift, high + shift] = None
-        found = Ref(WEIGHTS, address_of(values) + shift)
+        found = Ref(WEIGHTS, get_address(values) + shift)
         self._arrays[id(given)] = given, found
         return found
 
@@ -272,7 +272,7 @@ class Constants:
 
     def place(self, values: np.ndarray) -> Ref:
         """Where the first element of an array is: in memory that nobody touches, or a constant."""
-        return self._placed(address_of(values), values)
+        return self._placed(get_address(values), values)
 
     def _placed(self, at: int, values: np.ndarray) -> Ref:
         for low, high, name in self._spans:
@@ -295,7 +295,7 @@ class Constants:
         return form, self._placed(known["data"][0], values)
 
 
-def row_pool(ref: Ref) -> str | None:
+def find_row_pool(ref: Ref) -> str | None:
     """The pool that the rows of a table of places are in; None for a table of anything else."""
     return ref.pool.removeprefix(_ROWS) if ref.pool.startswith(_ROWS) else None
 
@@ -311,26 +311,26 @@ def _in_order(array: np.ndarray) -> np.ndarray | None:
     return found if found.flags.c_contiguous else None
 
 
-def aligned_bytes(size: int, alignment: int = _LINE) -> np.ndarray:
+def allocate_aligned(size: int, alignment: int = _LINE) -> np.ndarray:
     """So many bytes with anything in them, from a multiple of `alignment` on."""
     raw = np.empty(size + alignment, np.uint8)
-    start = -address_of(raw) % alignment
+    start = -get_address(raw) % alignment
     return raw[start : start + size]
 
 
-def bytes_of(array: np.ndarray) -> memoryview:
+def view_bytes(array: np.ndarray) -> memoryview:
     """All bytes of an array, in C order; those of types that no buffer may have, too, such as bfloat16."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def address_of(array: np.ndarray) -> int:
+def get_address(array: np.ndarray) -> int:
     """Of the first element."""
     return int(array.__array_interface__["data"][0])
 
 
-def bounds_of(values: np.ndarray) -> tuple[int, int]:
+def address_bounds(values: np.ndarray) -> tuple[int, int]:
     """Addresses of the first byte of an array, and of that behind its last."""
-    at = address_of(values)
+    at = get_address(values)
     if not values.size:
         return at, at
     reach = [(size - 1) * step for size, step in zip(values.shape, values.strides, strict=True)]

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Shape, remembered
+from csdfgen.model.network import Layer, Shape, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
-from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import Mode, Operator, Phase, axis_height, stored_rows
 from csdfgen.ops.copies import stretches
 from csdfgen.ops.spread import NEAR
 from csdfgen.program.instructions import Constants, Instruction
@@ -489,16 +489,16 @@ def _known_runs(rows: Sequence[int], most: float) -> list[tuple[int, int]]:
     return stretches(apart, (apart > 0) & (apart <= most))
 
 
-def by_image(step: Step) -> tuple[Step, ...]:
+def split_by_image(step: Step) -> tuple[Step, ...]:
     """The step as one for each of its images, for kernels that work on one image at a time.
 
     A layer that accumulates over several phases has one image in each of them.
     """
     images = step.phase.images
-    return (step,) if images == 1 else tuple(some_images(step, k, 1) for k in range(images))
+    return (step,) if images == 1 else tuple(take_images(step, k, 1) for k in range(images))
 
 
-def some_images(step: Step, first: int, count: int) -> Step:
+def take_images(step: Step, first: int, count: int) -> Step:
     """What a step of several images does for `count` of them, from number `first` of its own on."""
     layer, phase = step.layer, step.phase
     phase = replace(phase, image=phase.image + first, images=count)
@@ -537,7 +537,7 @@ def structures(
     border of the map, and those of layers whose rows have values of their own, each their own.
     anywhere: equal calls at other addresses suffice.
     """
-    operator, as_stored = operator_of(layer), _is_read_as_stored(layer)
+    operator, as_stored = get_operator(layer), _is_read_as_stored(layer)
     repeats = _repeats(layer) or (anywhere and _is_pointwise(layer))
     found: list[tuple[Any, ...]] = []
     for phase in phases:
@@ -550,36 +550,36 @@ def structures(
     return found
 
 
-@remembered
+@memoize_layer
 def _repeats(layer: Layer) -> bool:
     """Whether rows of a layer are computed alike, and those of what follows it."""
-    return operator_of(layer).mode(layer) is Mode.ROWS and all(
-        operator_of(one).repeats(one) for one in (layer, *layer.epilogue)
+    return get_operator(layer).mode(layer) is Mode.ROWS and all(
+        get_operator(one).repeats(one) for one in (layer, *layer.epilogue)
     )
 
 
-@remembered
+@memoize_layer
 def _is_pointwise(layer: Layer) -> bool:
     """Whether rows of a layer are computed alike but for the elements of constants that they meet."""
-    return operator_of(layer).mode(layer) is Mode.ROWS and all(
-        operator_of(one).pointwise or operator_of(one).repeats(one)
+    return get_operator(layer).mode(layer) is Mode.ROWS and all(
+        get_operator(one).pointwise or get_operator(one).repeats(one)
         for one in (layer, *layer.epilogue)
     )
 
 
-@remembered
+@memoize_layer
 def _is_read_as_stored(layer: Layer) -> bool:
     """Whether a row-phased layer reads its operands as they are stored, and what follows it computes rows alike."""
     own = tuple(None if tensor is None else tensor.row_axis for tensor in layer.inputs)
-    follows = all(operator_of(one).repeats(one) for one in layer.epilogue)
-    return operator_of(layer).mode(layer) is Mode.ROWS and follows and layer.input_axes == own
+    follows = all(get_operator(one).repeats(one) for one in layer.epilogue)
+    return get_operator(layer).mode(layer) is Mode.ROWS and follows and layer.input_axes == own
 
 
 def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     """Phases of a layer with equal demands take equal workspace where their rows lie alike: equal
     structures, and phases of an accumulating layer that add up equally many rows.
     """
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     if operator.mode(layer) is not Mode.ACCUMULATE:
         return structures(layer, phases, anywhere=True)
     window = operator.window(layer)
@@ -591,7 +591,7 @@ def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     ]
 
 
-def demand_of(step: Step) -> tuple[Any, ...]:
+def describe_demand(step: Step) -> tuple[Any, ...]:
     """All that the workspace of a step depends on beside its layer: steps for which it is the same take equally
     much.
     """
@@ -632,13 +632,13 @@ def _form(view: View) -> tuple[Any, ...]:
     return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
 
 
-@remembered
+@memoize_layer
 def _read_whole(layer: Layer) -> frozenset[int]:
     """Operands that a row-phased layer reads whole, and alike, for every row of its output.
 
     A window that covers all rows does not: padding lies elsewhere for each row of the output.
     """
-    operator, first = operator_of(layer), Rows(0, 1)
+    operator, first = get_operator(layer), Rows(0, 1)
     if operator.window(layer) is not None or operator.pattern(layer, first) is not None:
         return frozenset()
     one = operator.input_rows(layer, first)
@@ -648,7 +648,7 @@ def _read_whole(layer: Layer) -> frozenset[int]:
             zip(layer.inputs, layer.input_axes, one, strict=True)
         )
         if tensor is not None
-        and rows == Rows(0, height_along(tensor, axis))
+        and rows == Rows(0, axis_height(tensor, axis))
         and layer.output.rows > 1
     )
 
@@ -666,7 +666,7 @@ def _reads(
         if tensor is None:
             continue
         rows, axis = rows or Rows(0, 0), layer.input_axes[position]
-        as_stored, height = anywhere or axis == tensor.row_axis, height_along(tensor, axis)
+        as_stored, height = anywhere or axis == tensor.row_axis, axis_height(tensor, axis)
         # what a window reads may be the row of the same number by chance, by another tap
         windowed = window is not None and position == 0 and window.kernel > 1
         by_row = not windowed and as_stored and rows == phase.out and height == layer.output.rows

@@ -10,7 +10,7 @@ them. Inputs and outputs have them along axis 0 alone.
 
 Exporters write the batch that they saw, 1, into operands: the target of a Reshape, the sizes of a
 Resize, the end of a Slice, a constant that a Concat joins to every image, or that a ScatterElements
-writes into. `lifted` changes such a node to one of N images. Whether the model then does the same
+writes into. `lift_node` changes such a node to one of N images. Whether the model then does the same
 to each image is not known there: the network built from lifted nodes is compared with the one for
 one image, layer by layer.
 
@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
 
-def one_by_one(single: Network, batch: int, *, lifted: bool = False) -> Network:
+def repeat_images(single: Network, batch: int, *, lifted: bool = False) -> Network:
     """`single` for `batch` images that are known not to touch each other."""
     return replace(single, batch=batch, lifted=lifted)
 
@@ -108,7 +108,7 @@ def _mixes_images(whole: Layer, single: Layer, batch: int) -> str | None:
     if _looks_along_axis_0(whole):
         return f"it looks along axis 0, where there are {batch} images instead of 1"
     rule = _FOR_EACH_IMAGE.get(whole.op_type)
-    known = operator_of(whole).pointwise or (rule is not None and rule(whole))
+    known = get_operator(whole).pointwise or (rule is not None and rule(whole))
     return None if known else "it is not known to compute each image for itself"
 
 
@@ -204,7 +204,7 @@ def _looks_along_axis_0(layer: Layer) -> bool:
 # Constants that fix one image --------------------------------------------------------------------
 
 
-def lifted(node: Node, batch: int) -> Node:
+def lift_node(node: Node, batch: int) -> Node:
     """The node with a leading size of 1 that its constants fix made `batch`; the node itself where
     they fix none.
 
@@ -250,14 +250,16 @@ def _joined(node: Node, batch: int) -> Node:
     """Constants for one image, joined along another axis or written into: the same one for every image."""
     axis = node.attributes.get("axis", 0)
     joined = tuple(
-        i if i is None or isinstance(i, Tensor) or axis in (0, -i.ndim) else for_each(i, batch)
+        i
+        if i is None or isinstance(i, Tensor) or axis in (0, -i.ndim)
+        else repeat_constant(i, batch)
         for i in node.inputs
     )
     changed = any(a is not b for a, b in zip(joined, node.inputs, strict=True))
     return replace(node, inputs=joined) if changed else node
 
 
-def for_each(constant: np.ndarray, batch: int) -> np.ndarray:
+def repeat_constant(constant: np.ndarray, batch: int) -> np.ndarray:
     """A constant of one image, with axis 0 of size 1, for every image; another one as it is."""
     if constant.shape[:1] != (1,):
         return constant

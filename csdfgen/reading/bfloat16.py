@@ -26,7 +26,7 @@ _MOVING = frozenset(_MOVING_NAMES.split())
 """Operators that move elements, whatever they mean, or look at their shape alone."""
 
 
-def in_float32(
+def widen_operation(
     operation: Operation, operands: Sequence[object], allowed: Signature | None
 ) -> Operation:
     """The operation on float32, with the operands and results that are stored as bfloat16. allowed: its schema."""
@@ -51,13 +51,13 @@ def _is_bfloat16(operand: object) -> bool:
     return isinstance(operand, Tensor | np.ndarray) and str(operand.dtype) == BFLOAT16.dtype
 
 
-def several(operation: Operation) -> bool:
+def may_be_several(operation: Operation) -> bool:
     """Whether an operation on bfloat16 may become several layers."""
     halves = operation.stored is not None and BFLOAT16 in operation.stored.inputs
     return halves and OPERATORS[operation.op_type].parts is not None
 
 
-def rounded_at_the_ends(
+def round_ends(
     layers: Sequence[Layer], operation: Operation, operands: Sequence[object]
 ) -> tuple[Layer, ...]:
     """The layers that an operation becomes, of which those that read its operands or make its results know them in

@@ -27,7 +27,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.composing import OPSET, Composition
-from csdfgen.ops.selection import SELECTING, fill_of
+from csdfgen.ops.selection import SELECTING, fill_value
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Operation
 
@@ -374,7 +374,7 @@ class Bounded:
         bound = self._bounds.get(tensor.name)
         if bound is None or tensor.name == bound.source.name:
             return tensor
-        found = self._filled(tensor, bound, fill_of(np.dtype(tensor.dtype)))
+        found = self._filled(tensor, bound, fill_value(np.dtype(tensor.dtype)))
         self._bounds[found.name] = bound
         return found
 

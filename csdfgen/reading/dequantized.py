@@ -67,7 +67,7 @@ class _NoPatternError(Exception):
     """No pattern holds: the float operation stays."""
 
 
-def as_integers(graph: Graph) -> Graph:
+def fuse_dequantized(graph: Graph) -> Graph:
     """The graph with patterns on integers of one byte replaced. Raises ModelError for a bias whose
     scale is not the product of those of input and weights.
     """

@@ -9,7 +9,7 @@ import onnx
 
 from csdfgen.errors import ModelError
 from csdfgen.files import file_digest
-from csdfgen.reading.fronts import files_of
+from csdfgen.reading.fronts import find_model_files
 from csdfgen.reading.onnx_file import ModelFile, read_file, text
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
@@ -23,7 +23,7 @@ def model_digest(model: str) -> str:
         return hashlib.sha256(f"{entry.name}@{height}x{width}".encode()).hexdigest()
     path = Path(model)
     try:
-        paths = files_of(model) or (path, *_beside(read_file(path)))
+        paths = find_model_files(model) or (path, *_beside(read_file(path)))
         parts = [file_digest(one) for one in paths]
     except ModelError as error:
         raise error.at(model) from None

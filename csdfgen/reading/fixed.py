@@ -13,7 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 from csdfgen.errors import ModelError, option
-from csdfgen.files import quoted
+from csdfgen.files import quote
 from csdfgen.reading.onnx_file import ModelFile, label, text
 from csdfgen.reading.onnx_tensor import dtype_name
 
@@ -97,7 +97,7 @@ def _fixed(
 
 def _numbers(value: AskedValue) -> np.ndarray:
     """The values as an array of whatever type. Raises ModelError."""
-    given = quoted(value)
+    given = quote(value)
     wrong = ModelError(
         f"{option('fix')}: {given} is no number, nor numbers such as 16000, 0.5, true or 1,0,1"
     )

@@ -26,8 +26,8 @@ from csdfgen.limits import FOLDED, FOLDING, STORED, Budget, Kind
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops.base import with_tensors
+from csdfgen.ops import OPERATORS, get_operator
+from csdfgen.ops.base import build_with_tensors
 from csdfgen.ops.evaluated import run_layer
 from csdfgen.ops.selection import FILL, SELECTING
 from csdfgen.reading.onnx_file import DAMAGED, Weight, label
@@ -168,7 +168,7 @@ def is_foldable(op_type: str) -> bool:
     return op_type in _BOUNDS or op_type == "Constant" or op_type in OPERATORS
 
 
-def stand_in(tensor: Tensor) -> np.ndarray:
+def placeholder(tensor: Tensor) -> np.ndarray:
     """An array of a tensor's shape and element type that takes no memory; its elements mean
     nothing.
     """
@@ -246,13 +246,13 @@ class Folder:
 
         inputs = list(node.inputs)
         inputs[first] = written("constant", inputs[first])
-        layers = with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
+        layers = build_with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
         self._check_size(max(t.elements for layer in layers for t in layer.outputs))
-        work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
+        work = sum(get_operator(one).cost(one, Rows(0, one.output.rows)) for one in layers)
         self._take(FOLDING, work, "folds a constant")
         for layer in layers:
             arrays = [None if t is None else known[t.name] for t in layer.inputs]
-            results = run_layer(operator_of(layer), layer, arrays)
+            results = run_layer(get_operator(layer), layer, arrays)
             known.update((t.name, a) for t, a in zip(layer.outputs, results, strict=True))
         if node.op_type in SELECTING:  # those that are found, without room for others
             (found,) = (known[name] for name in node.outputs)

@@ -22,7 +22,7 @@ from csdfgen.reading.onnx_schema import attribute_values
 from csdfgen.reading.onnx_tensor import FOUR_BITS
 
 
-def in_four_bits(graph: Graph) -> Graph:
+def fuse_four_bits(graph: Graph) -> Graph:
     """The graph with MatMul and Gemm replaced where their weights were dequantized from four bits."""
     makers = {name: one for one in graph.operations for name in one.outputs if name}
     found: list[Operation] = []

@@ -13,43 +13,43 @@ from pathlib import Path
 import onnx
 
 from csdfgen.errors import ModelError
-from csdfgen.files import CAFFE, CAFFE_WEIGHTS, parts_of
+from csdfgen.files import CAFFE, CAFFE_WEIGHTS, split_model
 from csdfgen.reading import pytorch
-from csdfgen.reading.caffe.net import ShapeOf, read_net, weights_of
+from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
 from csdfgen.reading.zoo import build, is_zoo_name
 
-__all__ = ["ShapeOf", "files_of", "from_other"]
+__all__ = ["ShapeOf", "convert_foreign", "find_model_files"]
 
 _TORCH = ".pt2"
 
 
-def from_other(source: str | os.PathLike[str], sized: ShapeOf) -> onnx.ModelProto | None:
+def convert_foreign(source: str | os.PathLike[str], sized: ShapeOf) -> onnx.ModelProto | None:
     """The model as ONNX, None if it is an ONNX file. sized: shapes of inputs, for a format whose operators need them
     (Caffe's pools). Raises InputError, ModelError.
     """
     if is_zoo_name(source):
         return build(source)
-    files = files_of(os.fspath(source))
+    files = find_model_files(os.fspath(source))
     if files is None:
         return None
     if len(files) == 1:
-        return pytorch.of_file(*files)
+        return pytorch.export_file(*files)
     text, weights = files
     return read_net(text, weights, sized)
 
 
-def files_of(source: str) -> tuple[Path, ...] | None:
+def find_model_files(source: str) -> tuple[Path, ...] | None:
     """The files that a model in another format consists of; None of an ONNX file or a name of the zoo. Raises
     ModelError where weights are missing.
     """
     if is_zoo_name(source):
         return None
-    parts = [Path(part) for part in parts_of(source)]
+    parts = [Path(part) for part in split_model(source)]
     suffix = parts[0].suffix.lower()
     if suffix == CAFFE_WEIGHTS:
         raise ModelError("has the weights of a network of Caffe; give its .prototxt")
     if suffix == CAFFE and len(parts) == 1 and parts[0].is_file():
-        parts.append(weights_of(parts[0]))
+        parts.append(find_weights(parts[0]))
     if suffix == CAFFE and len(parts) == 1:
         raise ModelError(
             "is a directory, not a file of a model" if parts[0].is_dir() else "does not exist"

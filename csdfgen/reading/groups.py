@@ -18,7 +18,7 @@ OF_MAPS = ("InstanceNormalization", "GroupNormalization")
 """Operators that normalize by all pixels of a channel or of a group of channels."""
 
 
-def by_rows(layer: Layer) -> tuple[Layer, ...]:
+def split_normalization(layer: Layer) -> tuple[Layer, ...]:
     """The layers of a normalization of maps whose input others read too: moments are summed up over its rows, and rows
     are normalized with them. As one layer it would need all rows of its output beside those of its input.
     """

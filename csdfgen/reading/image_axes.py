@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 
 
 class Place(NamedTuple):
@@ -67,7 +67,7 @@ class ImageAxes:
 
 def _axis_of_result(layer: Layer, places: list[Place]) -> int | None:
     """The axis of the results that an axis of all operands becomes; None where it is not known to be computed index by index."""
-    if operator_of(layer).pointwise:
+    if get_operator(layer).pointwise:
         return _pointwise(layer, places)
     rule = _RULES.get(layer.op_type)
     if rule is None or len(set(places)) != 1:

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import onnx
 
 from csdfgen.errors import ModelError, option, shape_option
-from csdfgen.files import quoted
+from csdfgen.files import quote
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.fronts import ShapeOf
@@ -64,7 +64,7 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
     return known
 
 
-def shapes_wanted(asked: AskedShapes | None, batch: int | None) -> ShapeOf:
+def resolve_wanted_shapes(asked: AskedShapes | None, batch: int | None) -> ShapeOf:
     """What an input will be asked for, by its name and the shape that its file declares (None for none), for models
     that are made for certain shapes. What is wrong with them is refused by `input_shapes` later.
     """
@@ -125,7 +125,7 @@ def _sizes(asked: AskedShapes, sizes: AskedShape) -> Shape:
         return tuple(int(part) if isinstance(part, str) else index(part) for part in parts)
     except (TypeError, ValueError):
         raise ModelError(
-            f"{option('shapes', asked)}: {quoted(sizes)} is no shape; sizes such as "
+            f"{option('shapes', asked)}: {quote(sizes)} is no shape; sizes such as "
             f"{_EXAMPLE_SIZES} or '{_text(_EXAMPLE_SIZES)}' are needed"
         ) from None
 
@@ -186,7 +186,7 @@ def _free_sizes(
 
 def _example(graph: Graph, name: str, dims: Sequence[int | None] | None) -> Sequence[int | str]:
     """A shape for an input, with "N" where only the user can know; dims None: no shape is declared."""
-    found = image_axes_of_input(graph, name, _IMAGE_RANK if dims is None else len(dims))
+    found = find_image_axes(graph, name, _IMAGE_RANK if dims is None else len(dims))
     axis, channels, sides = found or (None, None, frozenset[int]())
     if dims is None:
         if channels is None:  # not even the rank is certain
@@ -243,7 +243,7 @@ none.
 """
 
 
-def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
+def find_row_axis(graph: Graph, name: str, rank: int) -> int | None:
     """The axis of a network input that holds its rows, None for none. The first spatial operator
     decides.
     """
@@ -251,7 +251,7 @@ def row_axis_of_input(graph: Graph, name: str, rank: int) -> int | None:
     return _DEFAULTS.get(rank) if found is None else found[1][2]
 
 
-def image_axes_of_input(
+def find_image_axes(
     graph: Graph, name: str, rank: int
 ) -> tuple[int | None, int | None, frozenset[int]] | None:
     """What the first spatial operator makes of an input that is an image: the axis of its channels,

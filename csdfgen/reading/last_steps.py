@@ -12,11 +12,11 @@ from math import prod
 from types import MappingProxyType
 
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Alias, AliasKind
 
 
-def with_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[Layer]:
+def use_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[Layer]:
     """The layers, of which none reads the last row of a sequence alone. outputs: names of tensors that the network
     gives.
     """
@@ -80,7 +80,7 @@ def _takes_the_last_row(layer: Layer) -> bool:
 
 def _is_view(layer: Layer) -> bool:
     """Whether each row is one of the input, its elements in their order."""
-    return operator_of(layer).aliases(layer) == (Alias(AliasKind.VIEW, 0),)
+    return get_operator(layer).aliases(layer) == (Alias(AliasKind.VIEW, 0),)
 
 
 def _ends_with_its_state(layer: Layer, sequence: Tensor) -> bool:
@@ -90,5 +90,5 @@ def _ends_with_its_state(layer: Layer, sequence: Tensor) -> bool:
         given.get("sequence", False)
         and not given["reverse"]
         and sequence == layer.output
-        and operator_of(layer).repeats(layer)
+        and get_operator(layer).repeats(layer)
     )

@@ -18,21 +18,21 @@ from typing import Any, TypeAlias
 import onnx
 from onnx import numpy_helper
 
-from csdfgen.errors import CsdfgenError, InputError, ModelError, about, option
+from csdfgen.errors import CsdfgenError, InputError, ModelError, option, prefix_errors
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.options import OPTIONS
-from csdfgen.reading.batching import obstacle, one_by_one
-from csdfgen.reading.dequantized import as_integers
+from csdfgen.reading.batching import obstacle, repeat_images
+from csdfgen.reading.dequantized import fuse_dequantized
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
-from csdfgen.reading.four_bits import in_four_bits
-from csdfgen.reading.fronts import from_other
+from csdfgen.reading.four_bits import fuse_four_bits
+from csdfgen.reading.fronts import convert_foreign
 from csdfgen.reading.input_shapes import (
     AskedShapes,
+    find_row_axis,
     input_shapes,
-    row_axis_of_input,
-    shapes_wanted,
+    resolve_wanted_shapes,
 )
 from csdfgen.reading.network_builder import (
     build_network,
@@ -42,7 +42,7 @@ from csdfgen.reading.network_builder import (
 )
 from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
-from csdfgen.reading.pytorch import is_torch, of_module
+from csdfgen.reading.pytorch import export_module, is_torch
 
 TorchModel: TypeAlias = Any
 """torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
@@ -80,8 +80,8 @@ def load(
             "an example is for a module of torch; give the shapes of a model's inputs by shapes="
         )
     if example is not None or (not known and is_torch(source)):
-        with about(type(source).__name__):
-            source = of_module(source, example)
+        with prefix_errors(type(source).__name__):
+            source = export_module(source, example)
     where = (
         label(source.graph.name) or "model"
         if isinstance(source, onnx.ModelProto)
@@ -106,7 +106,7 @@ def load(
         folder = Folder(file.directory, graph.constants)
         try:
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
-            graph = fold_constants(as_integers(in_four_bits(graph)), folder)
+            graph = fold_constants(fuse_dequantized(fuse_four_bits(graph)), folder)
             sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
@@ -163,7 +163,7 @@ def _read(
         raise ModelError(
             "the name of the model is empty; give a file, or a name of the zoo as zoo:NAME"
         )
-    model = from_other(source, shapes_wanted(shapes, batch))
+    model = convert_foreign(source, resolve_wanted_shapes(shapes, batch))
     if model is not None:
         return replace(from_proto(model), source=os.fspath(source))
     return read_file(Path(source))
@@ -223,7 +223,7 @@ def _network(
                 i.name,
                 shapes[i.name],
                 Format(i.dtype),
-                row_axis_of_input(graph, i.name, len(shapes[i.name])),
+                find_row_axis(graph, i.name, len(shapes[i.name])),
             )
             for i in graph.inputs
         ]
@@ -262,7 +262,7 @@ def _network(
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
         return _with_one_choice(whole, batch)
     if obstacle(whole, single, batch) is None:
-        return one_by_one(single, batch)
+        return repeat_images(single, batch)
     found = _lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None
     return found or _with_one_choice(whole, batch)
 
@@ -289,7 +289,7 @@ def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Networ
     found = obstacle(whole, single, batch)
     if found is not None:
         raise _one_image_only(batch, found)
-    return one_by_one(single, batch, lifted=True)
+    return repeat_images(single, batch, lifted=True)
 
 
 class _OneImageError(ModelError):

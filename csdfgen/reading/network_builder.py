@@ -25,25 +25,25 @@ from csdfgen.ops.base import (
     MICROSOFT,
     TABLES,
     ComputedOperandError,
+    build_with_tensors,
     require_constant,
-    with_tensors,
 )
 from csdfgen.ops.joining import constant_layer
-from csdfgen.ops.stored import quantized, values_of
-from csdfgen.reading.batching import for_each, lifted
-from csdfgen.reading.bfloat16 import in_float32, rounded_at_the_ends, several
+from csdfgen.ops.stored import quantize_values, read_values
+from csdfgen.reading.batching import lift_node, repeat_constant
+from csdfgen.reading.bfloat16 import may_be_several, round_ends, widen_operation
 from csdfgen.reading.bounded import Bounded
-from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
-from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
-from csdfgen.reading.last_steps import with_last_states
+from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, placeholder
+from csdfgen.reading.groups import OF_MAPS, group_normalization, split_normalization
+from csdfgen.reading.last_steps import use_last_states
 from csdfgen.reading.onnx_file import DAMAGED, ModelFile, label
 from csdfgen.reading.onnx_graph import (
     Graph,
     GraphInput,
     Operation,
     Place,
-    in_order,
-    operators_named,
+    list_operators,
+    replace_operations,
 )
 from csdfgen.reading.onnx_schema import (
     Signature,
@@ -53,10 +53,10 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
-from csdfgen.reading.scanned import needed, scan_layer
+from csdfgen.reading.scanned import filter_needed, scan_layer
 from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
 from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
-from csdfgen.reading.without_elements import results_without_elements
+from csdfgen.reading.without_elements import make_empty_results
 
 
 class _Unknown(Enum):
@@ -102,7 +102,7 @@ def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset
         for name, array in zip(operation.outputs, results, strict=False):
             graph.constants[name] = array
     if opened:  # what only the other branch read is not needed
-        return in_order(graph, rest)
+        return replace_operations(graph, rest)
     return replace(graph, operations=tuple(rest))
 
 
@@ -132,9 +132,9 @@ def build_network(
     visit.raise_what_was_found()
     outputs = tuple(visit.output(wanted) for wanted in graph.outputs)
     given = {output.tensor.name for output in outputs if output.tensor is not None}
-    layers = needed(visit.layers, given)
+    layers = filter_needed(visit.layers, given)
     if any("sequence" in layer.attributes for layer in layers):
-        layers = with_last_states(layers, given)
+        layers = use_last_states(layers, given)
     return Network(
         name,
         tuple(inputs),
@@ -163,7 +163,7 @@ def refuse_unknown(file: ModelFile) -> None:
     that cannot be read.
     """
     found: dict[str, list[str]] = {}
-    for domain, op_type, name in operators_named(file):
+    for domain, op_type, name in list_operators(file):
         if not _is_named(domain, op_type):
             found.setdefault(f"{domain}::{op_type}" if domain else op_type, []).append(name)
     if found:
@@ -218,7 +218,7 @@ def _on_values(operation: Operation, operands: Sequence[_Value]) -> Operation:
     if operation.stored is None and any(
         str(getattr(o, "dtype", "")) == "bfloat16" for o in operands
     ):
-        return in_float32(operation, operands, _signature(operation))
+        return widen_operation(operation, operands, _signature(operation))
     return operation
 
 
@@ -356,7 +356,7 @@ class _Visit:
         known = [o for o in operands if isinstance(o, Tensor | np.ndarray | None)]
         if len(known) < len(operation.inputs) or operation.stored is not None:
             return False
-        made = results_without_elements(operation, known)
+        made = make_empty_results(operation, known)
         if not set(operation.outputs if names is None else names) - {""} <= made.keys():
             return False
         self._values.update(made)
@@ -445,7 +445,7 @@ class _Visit:
             or not isinstance(other, Tensor)
         ):
             return result
-        found = for_each(result, self._lift_to)
+        found = repeat_constant(result, self._lift_to)
         self.lifted = self.lifted or found is not result
         return found
 
@@ -575,8 +575,8 @@ class _Visit:
         node = _node(operation, self._layer_name(operation.name), values)
         node = self._bounded.prepared(node, operation.inputs)
         try:
-            alone = operation.stored is not None and not several(operation)
-            layers = with_tensors(
+            alone = operation.stored is not None and not may_be_several(operation)
+            layers = build_with_tensors(
                 lambda one: _layers(self._for_all_images(one), alone=alone), node, self._written
             )
         except ComputedOperandError as error:
@@ -584,7 +584,7 @@ class _Visit:
         if alone or [layer.op_type for layer in layers] == [operation.op_type]:
             layers = (_on_integers(layers[0], operation, known, values),)
         elif operation.stored is not None:
-            layers = rounded_at_the_ends(layers, operation, known)
+            layers = round_ends(layers, operation, known)
         for layer in self._with_own_names(self._normalized(self._grouped(layers)), node):
             self._add(layer)
             self._bounded.follow(layer)
@@ -626,7 +626,9 @@ class _Visit:
         source = layer.inputs[0] if layer.inputs else None
         if others or layer.op_type not in OF_MAPS or source is None:
             return layers
-        return by_rows(layer) if self._apart and self._reads(source.name) > 1 else layers
+        return (
+            split_normalization(layer) if self._apart and self._reads(source.name) > 1 else layers
+        )
 
     def _reads(self, name: str) -> int:
         """How often the graph reads a name, or gives it."""
@@ -637,7 +639,7 @@ class _Visit:
     def _for_all_images(self, node: Node) -> Node:
         if self._lift_to is None:
             return node
-        whole = lifted(node, self._lift_to)
+        whole = lift_node(node, self._lift_to)
         self.lifted = self.lifted or whole is not node
         return whole
 
@@ -735,7 +737,7 @@ def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:
     for position in described & set(range(len(operands))):
         operand = operands[position]
         if isinstance(operand, Tensor):
-            read[position] = stand_in(operand)
+            read[position] = placeholder(operand)
         elif operand is _Unknown.COMPUTED:
             read[position] = _Unknown.CONSTANT
     return read
@@ -755,7 +757,7 @@ def _values(operation: Operation, operands: Sequence[_Known]) -> list[_Known]:
         if isinstance(operand, Tensor):
             found[k] = replace(operand, format=FLOAT32)
         else:
-            found[k] = values_of(operand, form)
+            found[k] = read_values(operand, form)
     return found
 
 
@@ -764,7 +766,7 @@ def _integers(operation: Operation, results: Sequence[np.ndarray]) -> list[np.nd
     stored = operation.stored or Stored()
     forms = [stored.written(k) for k in range(len(results))]
     return [
-        array if form is None else quantized(array, form)
+        array if form is None else quantize_values(array, form)
         for array, form in zip(results, forms, strict=True)
     ]
 

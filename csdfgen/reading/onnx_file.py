@@ -189,7 +189,7 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True)
     return found
 
 
-def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+def list_graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs that a node has as attributes: branches and bodies."""
     return [
         graph
@@ -198,7 +198,7 @@ def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     ]
 
 
-def opset_of(model: onnx.ModelProto) -> int:
+def get_opset(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operator set that a model imports, whatever it is; 1 where it names none."""
     own = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     return max(own, default=1)

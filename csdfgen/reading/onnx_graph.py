@@ -23,8 +23,8 @@ from onnx import AttributeProto, helper
 from csdfgen.errors import ModelError
 from csdfgen.limits import OPERATIONS, STORED, Budget
 from csdfgen.model.formats import Stored
-from csdfgen.reading.onnx_file import ModelFile, Weight, graphs_of, label, opsets, text
-from csdfgen.reading.onnx_schema import known_as
+from csdfgen.reading.onnx_file import ModelFile, Weight, label, list_graphs, opsets, text
+from csdfgen.reading.onnx_schema import resolve_operator
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name, file_bytes
 
 _FunctionKey = tuple[str, str, str]
@@ -208,16 +208,16 @@ def read_graph(file: ModelFile) -> Graph:
         raise ModelError("declares no outputs")
     _refuse_twice(outputs, ())
     found = Graph(inputs, outputs, (), reader.constants, reader.names, reader.branch, reader.turn)
-    return in_order(found, operations)
+    return replace_operations(found, operations)
 
 
-def in_order(graph: Graph, operations: Sequence[Operation]) -> Graph:
+def replace_operations(graph: Graph, operations: Sequence[Operation]) -> Graph:
     """The graph with these operations instead of its own, without those that no output needs."""
     known = graph.constants.names | {i.name for i in graph.inputs}
     return replace(graph, operations=_in_order(operations, graph.outputs, known))
 
 
-def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
+def list_operators(file: ModelFile) -> Iterator[tuple[str, str, str]]:
     """(domain, operator, node name) of every node that calls no function of the model, of a graph
     that need not hold together.
     """
@@ -225,7 +225,7 @@ def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
     for index, node in enumerate(file.graph.node):
         domain, op_type = _domain(node.domain), text(node.op_type)
         if (domain, op_type) not in functions:
-            yield *known_as(domain, op_type, 0)[:2], node_name(node, index)
+            yield *resolve_operator(domain, op_type, 0)[:2], node_name(node, index)
 
 
 def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
@@ -297,7 +297,10 @@ class _Reader:
 
     def _size(self, node: onnx.NodeProto) -> int:
         """Of how many operations a node is, once functions are opened; one for a function that calls itself."""
-        key = (*known_as(_domain(node.domain), text(node.op_type), 0)[:2], text(node.overload))
+        key = (
+            *resolve_operator(_domain(node.domain), text(node.op_type), 0)[:2],
+            text(node.overload),
+        )
         if key not in self._functions:
             return 1
         if key not in self._sizes:
@@ -440,7 +443,7 @@ def _domain(domain: str | bytes) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def node_at(model: onnx.ModelProto, place: Place) -> tuple[Place, Any]:
+def find_node(model: onnx.ModelProto, place: Place) -> tuple[Place, Any]:
     """The place in the file of the node of an operation, and the nodes among which it is the last number of that: turns of a
     loop, and calls of a function, have the same nodes. Raises LookupError where there is none.
     """
@@ -478,7 +481,7 @@ outside, each by its whole path, and of the operation.
 def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
     newest = scope.opsets.get("", 0)
-    domain, op_type, opset = known_as(domain, op_type, scope.opsets.get(domain, 0), newest)
+    domain, op_type, opset = resolve_operator(domain, op_type, scope.opsets.get(domain, 0), newest)
     name = scope.prefix + node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
@@ -490,7 +493,7 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
             attributes[key] = attribute
         elif referred in scope.arguments:
             attributes[key] = scope.arguments[referred]
-    graphs = graphs_of(node)
+    graphs = list_graphs(node)
     return Operation(
         name=name,
         op_type=op_type,
@@ -512,7 +515,7 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     made |= {o for node in graph.node for o in node.output}
     read = [o.name for o in graph.output]
     for node in graph.node:
-        read += [*node.input, *(n for inner in graphs_of(node) for n in _captured(inner))]
+        read += [*node.input, *(n for inner in list_graphs(node) for n in _captured(inner))]
     yield from (text(n) for n in read if n and n not in made)
 
 

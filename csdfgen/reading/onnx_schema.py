@@ -195,13 +195,13 @@ _WITHOUT_A_DOMAIN = MappingProxyType({"SimplifiedLayerNormalization": 1, "LayerN
 """Operators that onnxruntime writes into ONNX's own domain, for any opset -> the one to take it as."""
 
 
-def known_as(
+def resolve_operator(
     domain: str, op_type: str, opset: int, newest: int = WITH_16_BITS
 ) -> tuple[str, str, int]:
     """(domain, operator, opset) by which an operator is known here. newest: opset of ONNX's own domain, for twins of
     its operators.
 
-    >>> known_as("com.microsoft", "Attention", 1)
+    >>> resolve_operator("com.microsoft", "Attention", 1)
     ('com.microsoft', 'com.microsoft.Attention', 1)
     """
     if domain == MICROSOFT and op_type in SAME_AS_ONNX:

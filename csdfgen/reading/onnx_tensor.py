@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from csdfgen.errors import ModelError
-from csdfgen.files import mapped, record
+from csdfgen.files import map_file, record
 from csdfgen.model.formats import ARITHMETIC
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
@@ -180,7 +180,7 @@ def _mapped(stored: Stored, dtype: np.dtype, count: int) -> np.ndarray:
     if _on_disk(dtype) != dtype:
         return _read(stored, dtype, count)
     try:
-        return np.frombuffer(mapped(stored.path), dtype, count, stored.offset)
+        return np.frombuffer(map_file(stored.path), dtype, count, stored.offset)
     except OSError as error:
         raise ModelError(
             f"cannot be mapped from '{stored.path.name}': {error.strerror or error}"

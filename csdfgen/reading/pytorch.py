@@ -30,7 +30,7 @@ def is_torch(source: object) -> bool:
     return torch is not None and isinstance(source, (torch.nn.Module, torch.export.ExportedProgram))
 
 
-def of_module(model: Any, example: Any) -> onnx.ModelProto:
+def export_module(model: Any, example: Any) -> onnx.ModelProto:
     """A module, in evaluation mode, or an exported program as ONNX.
 
     example: a tensor or a tuple of them, whose shapes the network gets; of an exported program None. Raises
@@ -60,7 +60,7 @@ def of_module(model: Any, example: Any) -> onnx.ModelProto:
     return _as_onnx(torch, program, name)
 
 
-def of_file(path: Path) -> onnx.ModelProto:
+def export_file(path: Path) -> onnx.ModelProto:
     """The exported program of a .pt2 file (torch.export.save) as ONNX. Raises InputError, ModelError."""
     check_file(path)
     torch = _torch()

@@ -11,9 +11,9 @@ import numpy as np
 
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, output_format
-from csdfgen.ops.scan import Body, one_phase
+from csdfgen.ops.scan import Body, single_phase
 from csdfgen.reading.onnx_graph import Operation
 
 Known = Tensor | np.ndarray | None
@@ -87,7 +87,7 @@ def scan_layer(
         return None
     outputs = [*operation.outputs, *[""] * len(ends)][: len(ends)]
     wanted = [*ends[:count], *(e for e, o in zip(ends[count:], outputs[count:], strict=True) if o)]
-    layers = needed(layers, wanted)
+    layers = filter_needed(layers, wanted)
     forms = {t.name: t for layer in layers for t in layer.outputs}
     if any(end not in forms for end in wanted):
         return None
@@ -124,7 +124,7 @@ def _form(operand: Tensor | np.ndarray) -> Tensor:
 
 def _is_plain(layer: Layer) -> bool:
     """Whether a layer of a body is computed in one go, by the kernel of its operator alone."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     if layer.guards or layer.epilogue or layer.stored is not None or "branch" in layer.attributes:
         return False
     same = operator.mode(layer) is not Mode.ACCUMULATE or operator.state(layer) == output_format(
@@ -132,10 +132,10 @@ def _is_plain(layer: Layer) -> bool:
     )
     tensors = (*layer.inputs, *layer.outputs)
     plain = all(t is None or t.format == Format(t.dtype) for t in tensors)
-    return same and plain and one_phase(operator, layer) is not None
+    return same and plain and single_phase(operator, layer) is not None
 
 
-def needed(layers: Sequence[Layer], wanted: Iterable[str]) -> list[Layer]:
+def filter_needed(layers: Sequence[Layer], wanted: Iterable[str]) -> list[Layer]:
     """The layers that some tensors need."""
     names, found = set(wanted), []
     for layer in reversed(layers):

@@ -21,7 +21,7 @@ _FEW = 1024
 """Elements of a constant up to which they may say what shape a result has."""
 
 
-def results_without_elements(
+def make_empty_results(
     operation: Operation, operands: Sequence[Tensor | np.ndarray | None]
 ) -> dict[str, np.ndarray]:
     """The results of an operation of ONNX that have no elements, by name; {} where shapes do not follow."""

@@ -48,7 +48,7 @@ def build(name: str, seed: int = 0) -> onnx.ModelProto:
     return entry.build(height, width, seed=seed)
 
 
-def span_of(source: object) -> tuple[float, float] | None:
+def input_span(source: object) -> tuple[float, float] | None:
     """Lowest and highest value that the input of a network of the zoo was made for; None for any other model.
 
     Some take pixels as they are, up to 255; with smaller values their biases drown the image, with

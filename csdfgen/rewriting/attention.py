@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.attention import MASKS, View, view_of
+from csdfgen.ops.attention import MASKS, View, find_view
 from csdfgen.ops.base import Phase, run_slab
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
@@ -42,7 +42,7 @@ class _Match:
     scale: float = 1.0
 
 
-def attend(network: Network) -> Network:
+def fuse_attention(network: Network) -> Network:
     """The network with every softmax between two products of computed float32 tensors as one layer with them.
     Raises BrokenRewritingError if the rewriting does not keep its conditions.
     """
@@ -287,7 +287,7 @@ def _source(
             if layer.op_type in MOVES:
                 stored = _moved(layer, stored)[made.name]
         places = tensor.to_onnx(stored)
-        view = view_of(source, places.swapaxes(-1, -2) if turned else places)
+        view = find_view(source, places.swapaxes(-1, -2) if turned else places)
         if view is not None:
             match.crossed += [layer for layer, _ in chain[:count]]
             for layer, _ in chain[:count]:
@@ -316,7 +316,7 @@ def _target(network: Network, match: _Match, product: Layer) -> tuple[Tensor, Vi
             break
         places = np.empty(stored.size, np.int64)
         places[stored.reshape(-1)] = np.arange(stored.size)
-        views.append(view_of(layer.output, places.reshape(product.output.shape)))
+        views.append(find_view(layer.output, places.reshape(product.output.shape)))
     count = max((n for n, view in enumerate(views) if view is not None), default=0)
     match.taken += chain[1 : count + 1]
     return chain[count].output, views[count]

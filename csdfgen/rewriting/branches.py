@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from csdfgen.model.network import Guard, Layer, Network, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 
 
-def larger_branches(network: Network) -> tuple[Network, dict[str, bool]]:
+def take_larger_branches(network: Network) -> tuple[Network, dict[str, bool]]:
     """The network in which of every If the branch with more multiply-accumulates is always taken (of equal ones that with more
     operations, else the first), and the branch by the name of its If. Layers of the other branch are not there, and what
     joined both hands on its result.
@@ -52,7 +52,7 @@ def larger_branches(network: Network) -> tuple[Network, dict[str, bool]]:
 
 def _work(layer: Layer) -> tuple[int, int]:
     """(multiply-accumulates, all operations) of a layer."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     cost = operator.cost(layer, Rows(0, layer.output.rows))
     return cost if operator.multiplies else 0, cost
 

@@ -25,7 +25,7 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Guard, Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
@@ -59,11 +59,11 @@ class _Expert:
 
     @property
     def is_worth_it(self) -> bool:
-        work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in self.layers)
+        work = sum(get_operator(one).cost(one, Rows(0, one.output.rows)) for one in self.layers)
         return work >= WORTH * self.result.elements
 
 
-def in_branches(network: Network) -> Network:
+def move_into_branches(network: Network) -> Network:
     """The network with every expert that has a share of its own in a branch. Raises InputError if there is none."""
     found, tried = network, set[tuple[str, int]]()
     while experts := _apart(_experts(found, tried), tried):

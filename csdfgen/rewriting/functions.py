@@ -20,7 +20,7 @@ _INPUTS_OF_FILES = {"Clip": ("min", "max")}
 """Attributes of layers that are constant inputs in ONNX."""
 
 
-def as_one_layer(network: Network) -> Network:
+def fuse_functions(network: Network) -> Network:
     """The network with every function of one tensor that several layers compute as one layer, which has the name and
     the output of their last one. Layers that store integers stay: they round between the steps. Raises
     BrokenRewritingError if the rewriting does not keep its conditions.

@@ -26,15 +26,15 @@ import numpy as np
 from csdfgen.model.deferred import defer
 from csdfgen.model.formats import BFLOAT16, FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind, Mode
-from csdfgen.ops.folded_weights import batch_factors, by_channel, for_outputs, scaled
-from csdfgen.ops.linear import flattened_gemm
+from csdfgen.ops.folded_weights import batch_factors, channel_values, output_factors, scale_weights
+from csdfgen.ops.linear import unflatten_gemm
 from csdfgen.ops.reducing import FLOATS
-from csdfgen.rewriting.attention import attend
+from csdfgen.rewriting.attention import fuse_attention
 from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
-from csdfgen.rewriting.functions import GATES, as_one_layer
-from csdfgen.rewriting.heads import attend_in_parts
+from csdfgen.rewriting.functions import GATES, fuse_functions
+from csdfgen.rewriting.heads import split_attention
 
 PairRule = Callable[[Layer, Layer], "Layer | None"]
 
@@ -74,7 +74,7 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
     if layer.op_type not in ("Add", "Sub", "Mul", "Div") or len(layer.constants) != 1:
         return None
     ((position, constant),) = layer.constants.items()
-    value = by_channel(constant, len(shape), 1, channels)
+    value = channel_values(constant, len(shape), 1, channels)
     if value is None or constant.dtype.kind != "f":
         return None
     one, zero = np.ones(channels), np.zeros(channels)
@@ -108,7 +108,9 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     weights, bias = producer.constants[1], producer.constants.get(2, np.zeros(len(scale)))
     group = producer.attributes["group"]
     constants = {
-        1: defer(scaled, weights, for_outputs(scale, producer.op_type, weights.shape, group)),
+        1: defer(
+            scale_weights, weights, output_factors(scale, producer.op_type, weights.shape, group)
+        ),
         2: (bias.astype(np.float64) * scale + shift).astype(weights.dtype),
     }
     return _joined(producer, layer, constants=MappingProxyType(constants))
@@ -127,7 +129,7 @@ def fold_affine_into_normalization(producer: Layer, layer: Layer) -> Layer | Non
     if constants[1].shape != scale.shape:
         return None
     bias = constants[2].astype(np.float64) * scale + shift
-    constants |= {1: scaled(constants[1], scale), 2: bias.astype(constants[1].dtype)}
+    constants |= {1: scale_weights(constants[1], scale), 2: bias.astype(constants[1].dtype)}
     return _joined(producer, layer, constants=MappingProxyType(constants))
 
 
@@ -166,7 +168,7 @@ def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
     """Any layer, then an elementwise one that may run in place: applied to each slab as it is
     written.
     """
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     aliases = operator.aliases(layer)
     computed = [k for k, t in enumerate(layer.inputs) if t is not None]
     inplace = [a for a in aliases if a.kind is AliasKind.INPLACE and [a.position] == computed]
@@ -174,7 +176,7 @@ def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
         return None
     if operator.mode(layer) is not Mode.ROWS:
         return None  # it needs all rows before it writes one
-    if any(a.kind is not AliasKind.INPLACE for a in operator_of(producer).aliases(producer)):
+    if any(a.kind is not AliasKind.INPLACE for a in get_operator(producer).aliases(producer)):
         return None  # the producer may be a view without a slab of its own
     before, after = producer.output, layer.output
     if (before.shape, before.dtype, before.row_axis) != (after.shape, after.dtype, after.row_axis):
@@ -215,7 +217,7 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
     """
     if (
         layer.op_type not in ("Gemm", "MatMul")
-        or operator_of(producer).mode(producer) is not Mode.ACCUMULATE
+        or get_operator(producer).mode(producer) is not Mode.ACCUMULATE
     ):
         return None
     if producer.op_type not in ("Flatten", "Reshape", "Squeeze") or producer.epilogue:
@@ -236,7 +238,7 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
         return None
     if source.dtype not in FLOATS or layer.attributes.get("transA") or source.row_axis is None:
         return None
-    merged = flattened_gemm(layer, source)
+    merged = unflatten_gemm(layer, source)
     return replace(merged, onnx_nodes=onnx_nodes(producer, layer), epilogue=layer.epilogue)
 
 
@@ -318,7 +320,7 @@ def broadcast_instead_of_expanding(network: Network) -> Network:
 
 def _broadcasts(layer: Layer, name: str, source: Tensor) -> bool:
     """Whether an elementwise layer makes the same of a tensor that is read in place of the one with the name."""
-    if not operator_of(layer).pointwise or layer.stored is not None:
+    if not get_operator(layer).pointwise or layer.stored is not None:
         return False
     shapes = [
         source.shape if tensor.name == name else tensor.shape
@@ -429,9 +431,9 @@ def fuse(network: Network, level: str = "full") -> Network:
         return network
     simpler = broadcast_instead_of_expanding(drop_identities(network))
     if level == "full" and any(layer.op_type in GATES for layer in simpler.layers):
-        simpler = as_one_layer(simpler)
+        simpler = fuse_functions(simpler)
     if level == "full" and any(
         layer.op_type in ("Softmax", "Attention") for layer in simpler.layers
     ):
-        simpler = attend_in_parts(attend(simpler))
+        simpler = split_attention(fuse_attention(simpler))
     return merge_pairs(simpler, FUSE_LEVELS[level])

@@ -21,8 +21,8 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
-from csdfgen.ops.attention import MASKS, View, seen, view_of, views_of
+from csdfgen.ops import get_operator
+from csdfgen.ops.attention import MASKS, View, find_view, find_views, view_slab
 from csdfgen.ops.base import Mode
 from csdfgen.rewriting.attention import is_plain
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
@@ -78,7 +78,9 @@ class _Operand:
         if not matrix or tensor.row_axis != len(tensor.shape) - 2 or view.row != view.rank - 2:
             return None
         two = _two_rows(tensor)
-        return cls(tensor, view, seen(np.arange(two.elements).reshape(two.storage_shape), view))
+        return cls(
+            tensor, view, view_slab(np.arange(two.elements).reshape(two.storage_shape), view)
+        )
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ class _Cut:
         )
         heads = self.heads(number)
         row, column = np.divmod(self.results.places[heads], attention.output.shape[-1])
-        view = view_of(_two_rows(output), row * columns + column - number * columns)
-        *views, _ = views_of(attention)
+        view = find_view(_two_rows(output), row * columns + column - number * columns)
+        *views, _ = find_views(attention)
         from_behind = self.axis - views[0].rank
         of_heads: tuple[Any, ...] = (Ellipsis, heads[-1], *(slice(None),) * (-from_behind - 1))
         masks = {
@@ -187,14 +189,14 @@ class _Parts:
             if tensor is not one.tensor:
                 row, column = np.divmod(one.places[heads], one.tensor.shape[-1])
                 places = row * tensor.shape[-1] + np.searchsorted(found[one.tensor.name], column)
-                narrower = view_of(_two_rows(tensor), places)
+                narrower = find_view(_two_rows(tensor), places)
                 assert narrower is not None, "a few heads are as evenly spaced as all of them"
                 view = narrower
             views.append((tensor, view))
         return views
 
 
-def attend_in_parts(network: Network) -> Network:
+def split_attention(network: Network) -> Network:
     """The network with attentions of many queries in parts of a few heads, where that takes less memory. Raises
     BrokenRewritingError if the rewriting does not keep its conditions.
     """
@@ -223,7 +225,7 @@ def _in_parts(network: Network, attention: Layer) -> Network | None:
         or attention.guards
     ):
         return None
-    tensors, views = (*attention.inputs[:MASKS], attention.output), views_of(attention)
+    tensors, views = (*attention.inputs[:MASKS], attention.output), find_views(attention)
     found = [_Operand.of(t, view) for t, view in zip(tensors, views, strict=True) if t is not None]
     operands = [one for one in found[:MASKS] if one is not None]
     if len(operands) < MASKS or views[-1].row != views[-1].rank - 2:
@@ -333,7 +335,7 @@ def _lead(
 
 def _by_row(layer: Layer) -> bool:
     """Whether a layer makes each row of the same row of every input, without multiplying matrices."""
-    operator, rows = operator_of(layer), layer.output.rows
+    operator, rows = get_operator(layer), layer.output.rows
     if (
         layer.guards
         or operator.multiplies
@@ -406,7 +408,7 @@ def _replaced(
 
 def _reading(attention: Layer, *operands: tuple[Tensor, View]) -> Layer:
     """The attention of other queries, keys and values."""
-    views = (*(view for _, view in operands), views_of(attention)[-1])
+    views = (*(view for _, view in operands), find_views(attention)[-1])
     return replace(
         attention,
         inputs=(*(tensor for tensor, _ in operands), *attention.inputs[MASKS:]),

@@ -20,7 +20,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind
 from csdfgen.rewriting.conditions import BrokenRewritingError
 
@@ -227,7 +227,7 @@ def is_pointwise(layer: Layer) -> bool:
         return False
     if layer.op_type == "Concat":
         return bool(layer.attributes["axis"] == 1) and not layer.constants
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     aliases = operator.aliases(layer)
     over = {layer.inputs[a.position] for a in aliases if a.kind is AliasKind.INPLACE}
     if not operator.rowwise or not over.issuperset(computed):

@@ -28,9 +28,9 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode
-from csdfgen.ops.windows import windows_of
+from csdfgen.ops.windows import list_windows
 from csdfgen.rewriting.tile_conditions import SLIDING, check_tiles, is_pointwise
 
 COLUMNS = 3
@@ -48,7 +48,7 @@ _OPSET = 13
 class Region:
     """Layers [first, last] of a network, in its order, computed in `tiles` parts of the output's
     columns. One tile is the layers as they are; 0: what reductions over whole maps read is computed for them alone
-    (`computed_twice`).
+    (`find_recomputed`).
 
     follows: its tiles run as soon as those of the region before it that they read have run;
         otherwise that region is complete before.
@@ -63,10 +63,10 @@ class Region:
         return f"{self.first}-{self.last}:{self.tiles}"
 
 
-def written(regions: Iterable[Region]) -> str:
+def format_regions(regions: Iterable[Region]) -> str:
     """Regions as text; "&" stands before one that follows.
 
-    >>> written([Region(0, 5, 9), Region(6, 8, 9, True), Region(9, 12, 0)])
+    >>> format_regions([Region(0, 5, 9), Region(6, 8, 9, True), Region(9, 12, 0)])
     '0-5:9&6-8:9,9-12:0'
     """
     text = "".join(f"{'&' if region.follows else ','}{region}" for region in regions)
@@ -76,10 +76,10 @@ def written(regions: Iterable[Region]) -> str:
 _REGION = re.compile(r"([,&])(\d{1,6})-(\d{1,6}):(\d{1,6})")
 
 
-def regions_of(text: str) -> tuple[Region, ...]:
+def parse_regions(text: str) -> tuple[Region, ...]:
     """Regions from their text. Raises InputError.
 
-    >>> regions_of("0-5:9&6-8:9")[1]
+    >>> parse_regions("0-5:9&6-8:9")[1]
     Region(first=6, last=8, tiles=9, follows=True)
     """
     marked = f",{text}" if text else ""
@@ -87,7 +87,7 @@ def regions_of(text: str) -> tuple[Region, ...]:
         Region(int(first), int(last), int(tiles), mark == "&")
         for mark, first, last, tiles in _REGION.findall(marked)
     )
-    if written(found) != text:
+    if format_regions(found) != text:
         raise InputError(f"tiles '{text}': not regions such as 0-5:9&6-8:9,9-12:3")
     return found
 
@@ -142,7 +142,7 @@ def boundaries(network: Network) -> tuple[int, ...]:
     return tuple(found)
 
 
-def most_tiles(layers: Sequence[Layer]) -> int:
+def max_tiles(layers: Sequence[Layer]) -> int:
     """Tiles that a region of these layers can have: a column each, or 1 where one of them mixes
     columns (a global pool is the last one then, or there is none), or is in a branch.
     """
@@ -153,22 +153,22 @@ def most_tiles(layers: Sequence[Layer]) -> int:
         or not (_pools_all(last) or is_tileable(last))
     ):
         return 1
-    return target_of(last).shape[COLUMNS]
+    return tile_target(last).shape[COLUMNS]
 
 
-def columns_read(layer: Layer, tensor: Tensor, out: Rows) -> Rows:
+def input_columns(layer: Layer, tensor: Tensor, out: Rows) -> Rows:
     """Columns of an input that columns `out` of the output are computed from; at least one."""
     if layer.op_type not in SLIDING:
         return out
     width = tensor.shape[COLUMNS]
-    read = windows_of(layer.attributes)[1].input_rows(out, width)
+    read = list_windows(layer.attributes)[1].input_rows(out, width)
     if read:
         return read
     start = min(read.start, width - 1)  # a window inside the padding
     return Rows(start, start + 1)
 
 
-def computed_twice(layers: Sequence[Layer]) -> list[tuple[Layer, tuple[Layer, ...]]]:
+def find_recomputed(layers: Sequence[Layer]) -> list[tuple[Layer, tuple[Layer, ...]]]:
     """Of a region the layers that sum up a whole map of it which others read later on, each with the layers that make the
     map from rows of what the region reads, or of a gate.
     """
@@ -177,7 +177,7 @@ def computed_twice(layers: Sequence[Layer]) -> list[tuple[Layer, tuple[Layer, ..
         return []
     for at, layer in enumerate(layers):
         source = layer.inputs[0] if layer.inputs else None
-        if source is None or operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
+        if source is None or get_operator(layer).mode(layer) is not Mode.ACCUMULATE:
             continue
         wanted, makers = {source.name}, list[Layer]()
         for maker in reversed(layers[:at]):
@@ -209,7 +209,7 @@ class Tiled:
     tile_of: Mapping[str, str]
 
 
-def tiled(network: Network, regions: Sequence[Region]) -> Tiled:
+def tile_network(network: Network, regions: Sequence[Region]) -> Tiled:
     """The network with regions of its layers computed in tiles of columns; the same outputs up to
     rounding.
 
@@ -241,8 +241,8 @@ def _check_regions(network: Network, regions: Sequence[Region]) -> None:
         if region.first not in known or region.last + 1 not in known:
             raise InputError(f"{where}: regions lie between layers {_listed(known)}")
         layers = network.layers[region.first : region.last + 1]
-        most = most_tiles(layers)
-        if not region.tiles and not computed_twice(layers):
+        most = max_tiles(layers)
+        if not region.tiles and not find_recomputed(layers):
             raise InputError(f"{where}: no map is summed up and read again, so 1 to {most} tiles")
         if not 0 <= region.tiles <= most:
             raise InputError(f"{where}: {most} columns can be computed apart, so 1 to {most} tiles")
@@ -253,7 +253,7 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "(none can be cut)"
 
 
-def target_of(layer: Layer) -> Tensor:
+def tile_target(layer: Layer) -> Tensor:
     """The map whose columns the tiles of a region share among them: its output, or what a global
     pool at its end reads.
     """
@@ -322,9 +322,9 @@ class _Tiling:
         self.add_layers(region.first)
         run = _Run(region)
         layers = self.network.layers[region.first : region.last + 1]
-        target = target_of(layers[-1])
+        target = tile_target(layers[-1])
         if region.tiles < 2:
-            twice = () if region.tiles else computed_twice(layers)
+            twice = () if region.tiles else find_recomputed(layers)
             for layer, makers in twice:
                 self.add_layers(self.network.layers.index(layer))
                 self._add_once_more(layer, makers)
@@ -334,7 +334,7 @@ class _Tiling:
             self.runs.append(run)
             return
         self._done = region.last + 1
-        parts = list(parts_of(target, region.tiles))
+        parts = list(split_columns(target, region.tiles))
         results: list[Tensor] = []
         for number, part in enumerate(parts):
             results.append(self._tile(layers, number, part, run, results))
@@ -370,7 +370,7 @@ class _Tiling:
         """One tile's clones; what it makes, of a pool with what the tiles before it have."""
         pools = layers[-1] if _pools_all(layers[-1]) else None
         body = layers[:-1] if pools is not None else layers
-        wanted = wanted_columns(layers, part)
+        wanted = required_columns(layers, part)
         own = {layer.output.name for layer in body}
         entry = next(name for name in wanted if name not in own)
         run.reads.append(wanted[entry])
@@ -380,7 +380,7 @@ class _Tiling:
             inputs = tuple(
                 None
                 if tensor is None
-                else self._within(held[tensor.name], columns_read(layer, tensor, columns))
+                else self._within(held[tensor.name], input_columns(layer, tensor, columns))
                 for tensor in layer.inputs
             )
             name = self._layer_named(f"{layer.name}/tile{number}")
@@ -388,7 +388,7 @@ class _Tiling:
             clone = _clone(layer, name, inputs, columns, output)
             self._add(clone, layer.name)
             held[layer.output.name] = _Piece(columns, clone.output)
-        end = held[target_of(layers[-1]).name].tensor
+        end = held[tile_target(layers[-1]).name].tensor
         if pools is not None:
             end = self._pooled(pools, end, number, part, done[-1] if done else None)
         run.ends.append(self.layers[-1].name)
@@ -398,7 +398,7 @@ class _Tiling:
         self, pool: Layer, source: Tensor, number: int, part: Rows, before: Tensor | None
     ) -> Tensor:
         """The pool of a tile's columns, added to that of the tiles before it."""
-        width = target_of(pool).shape[COLUMNS]
+        width = tile_target(pool).shape[COLUMNS]
         output = replace(pool.output, name=self._named(f"{pool.output.name}/tile{number}"))
         clone = replace(
             pool,
@@ -524,26 +524,26 @@ def _in_turn(cascade: Sequence[_Run]) -> Iterator[str]:
         yield from up_to(at, len(cascade[at].ends))
 
 
-def parts_of(target: Tensor, tiles: int) -> tuple[Rows, ...]:
+def split_columns(target: Tensor, tiles: int) -> tuple[Rows, ...]:
     """The columns of a map as they are shared among tiles, as equally as can be.
 
-    >>> [len(part) for part in parts_of(Tensor("x", (1, 1, 4, 7), row_axis=2), 3)]
+    >>> [len(part) for part in split_columns(Tensor("x", (1, 1, 4, 7), row_axis=2), 3)]
     [2, 2, 3]
     """
     width = target.shape[COLUMNS]
     return tuple(Rows(c * width // tiles, (c + 1) * width // tiles) for c in range(tiles))
 
 
-def wanted_columns(layers: Sequence[Layer], part: Rows) -> dict[str, Rows]:
+def required_columns(layers: Sequence[Layer], part: Rows) -> dict[str, Rows]:
     """Columns of every map that a tile of a region with columns `part` of its target has to have."""
-    found = {target_of(layers[-1]).name: part}
+    found = {tile_target(layers[-1]).name: part}
     for layer in reversed(layers):
         if _pools_all(layer):
             continue
         columns = found[layer.output.name]
         for tensor in layer.inputs:
             if tensor is not None:
-                read = columns_read(layer, tensor, columns)
+                read = input_columns(layer, tensor, columns)
                 found[tensor.name] = found.get(tensor.name, read).union(read)
     return found
 
@@ -554,9 +554,9 @@ def _clone(
     """A layer that makes columns of its output from those columns of its inputs that they need."""
     attributes = dict(layer.attributes)
     if layer.op_type in SLIDING:
-        source, window = layer.inputs[0], windows_of(layer.attributes)[1]
+        source, window = layer.inputs[0], list_windows(layer.attributes)[1]
         assert source is not None
-        read = columns_read(layer, source, columns)
+        read = input_columns(layer, source, columns)
         first = columns.start * window.stride - window.pad_top
         end = (columns.stop - 1) * window.stride - window.pad_top + window.extent
         top, _, bottom, right = attributes["pads"]

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from csdfgen.errors import InputError
-from csdfgen.files import quoted, read_bytes
+from csdfgen.files import quote, read_bytes
 from csdfgen.serving.requests import Request
 
 BURST = 10
@@ -78,10 +78,10 @@ class Traffic:
         ]
 
 
-def images_of(text: str) -> tuple[int, int]:
+def parse_images(text: str) -> tuple[int, int]:
     """The least and the most images of a request.
 
-    >>> images_of("1-25"), images_of("4")
+    >>> parse_images("1-25"), parse_images("4")
     ((1, 25), (4, 4))
     """
     low, _, high = text.partition("-")
@@ -93,7 +93,7 @@ def images_of(text: str) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def of_file(path: str | Path, deadline: float = math.inf) -> list[Request]:
+def read_arrivals(path: str | Path, deadline: float = math.inf) -> list[Request]:
     """The requests in a file. deadline: of those that have none. Raises InputError with the line."""
     rows = csv.reader(io.StringIO(read_bytes(path).decode("utf-8", "replace")))
     found: list[tuple[float, int, float, int]] = []
@@ -111,7 +111,7 @@ def of_file(path: str | Path, deadline: float = math.inf) -> list[Request]:
             fits = False
         if not fits or len(cells) > 4 or len(found) >= _MOST_REQUESTS:
             raise InputError(
-                f"{quoted(','.join(row))} is no request; SECONDS[,IMAGES[,DEADLINE[,PRIORITY]]] is needed",
+                f"{quote(','.join(row))} is no request; SECONDS[,IMAGES[,DEADLINE[,PRIORITY]]] is needed",
                 where=f"{path}:{line}",
             )
         found.append((arrival, images, arrival + wanted, priority))

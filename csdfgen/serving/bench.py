@@ -22,8 +22,8 @@ from csdfgen.errors import ToolError
 from csdfgen.model.network import Network
 from csdfgen.serving.arrivals import Traffic
 from csdfgen.serving.kserve import DATATYPES
-from csdfgen.serving.load import Client, offer
-from csdfgen.serving.policies import policy_of
+from csdfgen.serving.load import Client, offer_load
+from csdfgen.serving.policies import parse_policy
 from csdfgen.serving.requests import Request
 from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary, summary
@@ -77,7 +77,7 @@ class _Plan:
         object.__setattr__(self, "pool", pool)
 
 
-def measured(
+def measure_policies(
     model: str,
     network: Network,
     times: Times,
@@ -117,7 +117,7 @@ def measured(
                     progress(f"{name}, {said}", len(points), len(policies) * len(made))
                     served, again = (traffic.requests(count, seed) for _ in range(2))
                     asyncio.run(_offered(plan, server, served))
-                    virtual = simulate(policy_of(name), times, again, most=plan.most, seed=seed)
+                    virtual = simulate(parse_policy(name), times, again, most=plan.most, seed=seed)
                     load = traffic.rate * sum(traffic.images) / 2 / capacity
                     own = summary(served), virtual.summary
                     points.append(Point(name, said, traffic.rate, load, *own))
@@ -138,7 +138,7 @@ async def _capacity(plan: _Plan, port: int) -> float:
 
 async def _offered(plan: _Plan, server: _Server, requests: Sequence[Request]) -> None:
     client = Client(server.port, _MODEL, dict(plan.pool))
-    await offer(client, requests, server.drain)
+    await offer_load(client, requests, server.drain)
     await client.close()
 
 

@@ -24,12 +24,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.model.describe import one_line
+from csdfgen.model.describe import format_repr
 from csdfgen.model.network import Network
-from csdfgen.model.units import time_of
+from csdfgen.model.units import parse_time
 from csdfgen.serving.desk import Desk
-from csdfgen.serving.policies import Policy, policy_of
-from csdfgen.serving.programs import Image, Programs, SlotViews, measured_times
+from csdfgen.serving.policies import Policy, parse_policy
+from csdfgen.serving.programs import Image, Programs, SlotViews, measure_times
 from csdfgen.serving.requests import Batch, Request
 from csdfgen.serving.service import Service
 from csdfgen.serving.service import plan as planned
@@ -107,11 +107,11 @@ class Engine:
         made = self.service
         self._limits = threadpool_limits(limits=threads, user_api="blas")
         self._programs = [Programs(made, threads) for _ in range(made.workers)]
-        measured = measured_times(self._programs[0])
+        measured = measure_times(self._programs[0])
         for other in self._programs[1:]:
             other.pieces = self._programs[0].pieces
         self.times = times or measured
-        self.policy = policy_of(policy) if isinstance(policy, str) else policy
+        self.policy = parse_policy(policy) if isinstance(policy, str) else policy
         self._slots = SlotViews(made)
         self._queue = queue
         self._desk = Desk(
@@ -137,7 +137,7 @@ class Engine:
             thread.start()
 
     def __repr__(self) -> str:
-        return one_line("Engine", self.service.network.name, policy=self.policy.name)
+        return format_repr("Engine", self.service.network.name, policy=self.policy.name)
 
     def __enter__(self) -> Engine:
         return self
@@ -162,7 +162,7 @@ class Engine:
         """
         feeds = self._checked(images)
         count = len(next(iter(feeds.values()))) if feeds else 1
-        wanted = math.inf if deadline is None else time_of(deadline, "deadline")
+        wanted = math.inf if deadline is None else parse_time(deadline, "deadline")
         self.admit(count)
         types = {one.name: one.dtype for one in self.service.network.inputs}
         inputs = {name: array.astype(types[name], copy=False) for name, array in feeds.items()}

@@ -34,9 +34,9 @@ from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from csdfgen.errors import CsdfgenError, InputError, option
-from csdfgen.files import Fields, parse_json, quoted
+from csdfgen.files import Fields, parse_json, quote
 from csdfgen.serving.engine import Answer, ClosedError, Engine, QueueFullError, RefusedError
-from csdfgen.serving.kserve import Inference, encode_answer, inference_of, metadata
+from csdfgen.serving.kserve import Inference, encode_answer, metadata, parse_inference
 from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository
 
@@ -150,8 +150,8 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         body = await _body(request, limits)
         whole = body, length, engine.service.network, admit
         if len(body) <= _SMALL:
-            return inference_of(*whole)
-        return await asyncio.get_running_loop().run_in_executor(readers, inference_of, *whole)
+            return parse_inference(*whole)
+        return await asyncio.get_running_loop().run_in_executor(readers, parse_inference, *whole)
 
     async def infer(request: Request) -> Response:
         name, engine = engine_of(request)
@@ -192,7 +192,7 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         message = str(error) if isinstance(error, CsdfgenError) else "internal error"
         if isinstance(error, HTTPException):
             status, headers = error.status_code, error.headers or {}
-            message = f"{request.method} {quoted(request.url.path)}: {error.detail}"
+            message = f"{request.method} {quote(request.url.path)}: {error.detail}"
         if status == 500:
             _LOG.error("a request failed", exc_info=error)
         return _json({"error": message}, status, headers)
@@ -252,7 +252,7 @@ async def _body(request: Request, limits: Limits) -> bytearray:
         )
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in _CODINGS:
-        said = f"Content-Encoding is {quoted(coding)}; {', '.join(_CODINGS)} are taken"
+        said = f"Content-Encoding is {quote(coding)}; {', '.join(_CODINGS)} are taken"
         raise HTTPException(415, said, {"accept-encoding": "gzip, deflate"})
     # 47: zlib's number for the head of either format
     packed = None if coding == "identity" else zlib.decompressobj(47)

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import InputError
-from csdfgen.files import Fields, parse_json, quoted
+from csdfgen.files import Fields, parse_json, quote
 from csdfgen.model.network import Network, Tensor
-from csdfgen.program.instructions import bytes_of
+from csdfgen.program.instructions import view_bytes
 
 DATATYPES: Mapping[str, str] = {
     "bool": "BOOL",
@@ -61,7 +61,7 @@ class Inference:
     priority: int
 
 
-def inference_of(
+def parse_inference(
     body: bytes | bytearray,
     json_length: str | None,
     network: Network,
@@ -74,7 +74,7 @@ def inference_of(
     if json_length is not None:
         if not (json_length.isascii() and json_length.isdigit() and len(json_length) < 12):
             raise InputError(
-                f"Inference-Header-Content-Length is {quoted(json_length)}; a number is needed"
+                f"Inference-Header-Content-Length is {quote(json_length)}; a number is needed"
             )
         end = int(json_length)
         if end > len(body):
@@ -97,9 +97,9 @@ def inference_of(
     for item in fields.children("inputs"):
         name = item.text("name")
         if name in inputs:
-            raise item.fault(f"{quoted(name)} is there twice")
+            raise item.fault(f"{quote(name)} is there twice")
         if name not in known:
-            raise item.fault(f"{quoted(name)} is no input of the model; it has {', '.join(known)}")
+            raise item.fault(f"{quote(name)} is no input of the model; it has {', '.join(known)}")
         shape = _shape(item, known[name])
         admit(shape[0])
         inputs[name], at = _tensor(item, known[name], shape, body, at)
@@ -113,9 +113,7 @@ def inference_of(
         own = _parameters(item)
         classes = own.get("classification", 0)
         if type(classes) is not int or not 0 <= classes < 2**31:
-            raise item.fault(
-                f"'classification' is {quoted(classes)}; a number of classes is needed"
-            )
+            raise item.fault(f"'classification' is {quote(classes)}; a number of classes is needed")
         name = item.text("name")
         texts += images * min(classes, sizes.get(name, 0))
         if texts > _MOST_TEXTS:
@@ -184,14 +182,14 @@ def _end_of_numbers(body: bytes | bytearray, at: int, end: int) -> int:
 def _parameters(item: Fields) -> Mapping[str, Any]:
     found = item.value.get("parameters", {})
     if not isinstance(found, Mapping):
-        raise item.fault(f"'parameters' is {quoted(found)}; an object is needed")
+        raise item.fault(f"'parameters' is {quote(found)}; an object is needed")
     return found
 
 
 def _flag(item: Fields, parameters: Mapping[str, Any], name: str, default: bool) -> bool:
     found = parameters.get(name, default)
     if not isinstance(found, bool):
-        raise item.fault(f"'{name}' is {quoted(found)}; true or false is needed")
+        raise item.fault(f"'{name}' is {quote(found)}; true or false is needed")
     return found
 
 
@@ -199,7 +197,7 @@ def _deadline(item: Fields, parameters: Mapping[str, Any]) -> float | None:
     """Seconds of the parameter `timeout`, in microseconds; 0 is none."""
     found = parameters.get("timeout", 0)
     if type(found) not in (int, float) or not 0 <= found < 1e15:
-        raise item.fault(f"'timeout' is {quoted(found)}; microseconds from 0 on are needed")
+        raise item.fault(f"'timeout' is {quote(found)}; microseconds from 0 on are needed")
     return found / 1e6 or None
 
 
@@ -208,7 +206,7 @@ def _priority(item: Fields, parameters: Mapping[str, Any]) -> int:
     found = parameters.get("priority", 0)
     if type(found) is not int or not 0 <= found <= _PRIORITIES:
         raise item.fault(
-            f"'priority' is {quoted(found)}; a whole number from 0 to {_PRIORITIES} is needed"
+            f"'priority' is {quote(found)}; a whole number from 0 to {_PRIORITIES} is needed"
         )
     return _PRIORITIES + 1 - found if found else 0
 
@@ -217,10 +215,10 @@ def _shape(item: Fields, known: Tensor) -> list[int]:
     """The shape of an input. Raises InputError for a shape or a type that is not the model's."""
     kind, wanted = item.text("datatype"), DATATYPES[known.dtype]
     if kind != wanted:
-        raise item.fault(f"'datatype' is {quoted(kind)}; input {quoted(known.name)} takes {wanted}")
+        raise item.fault(f"'datatype' is {quote(kind)}; input {quote(known.name)} takes {wanted}")
     shape = item.required("shape", "a list of sizes")
     if not isinstance(shape, list) or any(type(size) is not int for size in shape):
-        raise item.fault(f"'shape' is {quoted(shape)}; a list of sizes is needed")
+        raise item.fault(f"'shape' is {quote(shape)}; a list of sizes is needed")
     if shape[1:] != list(known.shape[1:]) or not shape or not 0 < shape[0] < 2**31:
         needed = ", ".join(["N", *map(str, known.shape[1:])])
         said = str(shape[:32])[:200]
@@ -239,7 +237,7 @@ def _tensor(
         return _from_json(item, kind, dtype, math.prod(shape), body).reshape(shape), at
     if type(stored) is not int or stored != size:
         raise item.fault(
-            f"'binary_data_size' is {quoted(stored)}; {kind} of that shape has {size:,} bytes"
+            f"'binary_data_size' is {quote(stored)}; {kind} of that shape has {size:,} bytes"
         )
     if "data" in item:
         raise item.fault("has both 'data' and 'binary_data_size'")
@@ -264,7 +262,7 @@ def _from_json(
     """The elements of a tensor that are numbers in JSON, in a list or in nested ones, whose order counts."""
     data = item.required("data", "a list of elements")
     if not isinstance(data, slice):
-        raise item.fault(f"'data' is {quoted(data)}; a list of {kind} is needed")
+        raise item.fault(f"'data' is {quote(data)}; a list of {kind} is needed")
     size = data.stop - data.start
     if size < 2 * count:
         raise item.fault(f"'data' has too few elements; the shape has {count:,}")
@@ -352,7 +350,7 @@ def encode_answer(
     tensors: list[memoryview] = []
     for output, (binary, classes) in wanted.items():
         if output not in found:
-            raise InputError(f"output {quoted(output)} is none of {', '.join(found)}")
+            raise InputError(f"output {quote(output)} is none of {', '.join(found)}")
         array = _classified(found[output], classes) if classes else found[output]
         kind = "BYTES" if classes else DATATYPES[array.dtype.name]
         item: dict[str, Any] = {"name": output, "datatype": kind, "shape": list(array.shape)}
@@ -399,7 +397,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     if array.dtype == object:
         texts = [one.encode() for one in array.reshape(-1)]
         return memoryview(b"".join(len(one).to_bytes(4, "little") + one for one in texts))
-    return bytes_of(array)
+    return view_bytes(array)
 
 
 def _classified(array: np.ndarray, classes: int) -> np.ndarray:

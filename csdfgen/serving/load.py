@@ -84,7 +84,9 @@ class Client:
                 await writer.wait_closed()
 
 
-async def offer(client: Client, requests: Sequence[Request], drain: Callable[[], None]) -> None:
+async def offer_load(
+    client: Client, requests: Sequence[Request], drain: Callable[[], None]
+) -> None:
     """Send requests when they are due, and wait for all answers; their outcomes and times are noted, with the start of the run
     as time 0. drain: called at the end if answers are still missing a while later. Raises InputError for an answer that is
     none of 200, 429 and 503; OSError and EOFError if the server hangs up.

@@ -12,10 +12,10 @@ from time import thread_time
 import numpy as np
 
 from csdfgen.planning.buffers import ARENA
-from csdfgen.program.instructions import aligned_bytes
+from csdfgen.program.instructions import allocate_aligned
 from csdfgen.serving.service import Service
 from csdfgen.serving.times import StageTimes, Times
-from runtime.bound import BoundProgram, guarded
+from runtime.bound import BoundProgram, add_guards
 
 Image = Mapping[str, np.ndarray]
 """Arrays of one image by the names of tensors and outputs, with axes in ONNX order."""
@@ -34,7 +34,7 @@ class SlotViews:
 
     def __init__(self, service: Service) -> None:
         slots = service.slots
-        self.memory = aligned_bytes(max(1, service.slot_bytes))
+        self.memory = allocate_aligned(max(1, service.slot_bytes))
         self.views: list[dict[str, np.ndarray]] = []
         for number in range(service.in_flight):
             own = self.memory[number * slots.bytes : (number + 1) * slots.bytes]
@@ -51,7 +51,7 @@ class Programs:
 
     def __init__(self, service: Service, threads: int = 1) -> None:
         kernels = service.kernels.shared(threads)
-        self._memory = kernels.allocate(guarded({ARENA: service.arena_bytes}))
+        self._memory = kernels.allocate(add_guards({ARENA: service.arena_bytes}))
         self.service = service
         self._opened: set[BoundProgram] = set()
         self._programs: list[dict[int, BoundProgram]] = []
@@ -122,7 +122,7 @@ def _ones(most: int) -> list[tuple[int, ...]]:
     return [(1,) * count for count in range(most + 1)]
 
 
-def measured_times(programs: Programs, repeats: int = REPEATS) -> Times:
+def measure_times(programs: Programs, repeats: int = REPEATS) -> Times:
     """The time of every stage for every batch, measured on this machine: processor time of the thread, which other processes
     do not disturb. It also settles in which pieces the programs compute a batch: those that take the least time, of which the
     last may be larger than what is left.

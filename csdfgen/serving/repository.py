@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from csdfgen.errors import CsdfgenError, InputError, PlanError, about, first_line, option
+from csdfgen.errors import CsdfgenError, InputError, PlanError, first_line, option, prefix_errors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS
-from csdfgen.model.units import size_of
+from csdfgen.model.units import parse_size
 from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
 from csdfgen.serving.service import Service, plan
@@ -145,14 +145,14 @@ class Repository:
         networks: dict[str, Network] = {}
         for name, (source, _) in found.items():
             progress(name)
-            with about(source):
+            with prefix_errors(source):
                 weights = self.given.get("weights", DEFAULTS.weights)
                 networks[name] = load(source, weights=weights, **self.loading)
         made: dict[str, Service] = {}
         for name, network in networks.items():
-            with about(found[name][0]):
+            with prefix_errors(found[name][0]):
                 made[name] = plan(network, **self.given)
-        total = None if self.memory is None else size_of(self.memory)
+        total = None if self.memory is None else parse_size(self.memory)
         # a model that is replaced answers what is open, in its own memory, while the new one runs
         others = sum(one.service.total_bytes for one in self.engines.values())
         wanted = sum(one.total_bytes for one in made.values())
@@ -160,7 +160,7 @@ class Repository:
             return made
         if len(made) == 1 and not others:
             ((name, network),) = networks.items()
-            with about(found[name][0]):
+            with prefix_errors(found[name][0]):
                 return {name: plan(network, **{**self.given, "memory": total})}
         least = {name: self._least(network) for name, network in networks.items()}
         room = total - others - sum(least.values())
@@ -186,7 +186,7 @@ class Repository:
             return error.least
 
 
-def named(models: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], Path | None]:
+def name_models(models: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], Path | None]:
     """Models by name, and the folder if one is among them. names: of the first models; the others are called as their
     files. Raises InputError.
     """

@@ -13,15 +13,15 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.goals.batching.choice import of_requests, tabled
+from csdfgen.goals.batching.choice import make_table, repeat_request
 from csdfgen.goals.batching.cuts import Cut, Ranks
-from csdfgen.goals.choice import finished, run_options
-from csdfgen.goals.heights import Predicted, predicting
-from csdfgen.model.describe import mebibytes, one_line
+from csdfgen.goals.choice import finish_plan, run_options
+from csdfgen.goals.heights import Predicted, choose_profile
+from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Network, Tensor
-from csdfgen.model.units import size_of
+from csdfgen.model.units import parse_size
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.prepared import Prepared, prepare
 from csdfgen.program.steps import Backend
@@ -68,7 +68,7 @@ class Service:
     kernels: Backend
 
     def __repr__(self) -> str:
-        return one_line(
+        return format_repr(
             "Service",
             self.network.name,
             stages=len(self.stages),
@@ -94,10 +94,10 @@ class Service:
         return self.workers * self.arena_bytes + self.slot_bytes
 
 
-def sizes_up_to(most: int) -> tuple[int, ...]:
+def list_batch_sizes(most: int) -> tuple[int, ...]:
     """Batches that get a plan of their own; others are computed in several of them.
 
-    >>> sizes_up_to(16)
+    >>> list_batch_sizes(16)
     (1, 2, 3, 4, 6, 8, 12, 16)
     """
     powers = [2**k for k in range(most.bit_length())]
@@ -128,20 +128,20 @@ def plan(
     for name, value in (("max_batch", max_batch), ("workers", workers), ("stages", stages)):
         if value < 1:
             raise InputError(f"{option(name, value)}: a number above 0 is needed")
-    of_requests(network, max_batch)
+    repeat_request(network, max_batch)
     options = run_options({"batching": "joint", "result": "stored", **given})
     if cuts is None:
-        cuts = found_cuts(network, stages, given)
+        cuts = find_cuts(network, stages, given)
     parts = cut(network, cuts) if cuts else (network,)
-    slots = slots_of(parts)
-    budget = None if memory is None else size_of(memory)
+    slots = place_slots(parts)
+    budget = None if memory is None else parse_size(memory)
     flying = in_flight or 2 * max_batch * workers
     if flying < max_batch:
         raise InputError(
             f"{option('in_flight', flying)} is less than a batch of {max_batch}; allow that many, or lower "
             f"{option('max_batch')}"
         )
-    sizes, kernels = sizes_up_to(max_batch), kernels_for(options)
+    sizes, kernels = list_batch_sizes(max_batch), choose_backend(options)
     prepared = [prepare(part, options, kernels) for part in parts]  # packed weights are theirs
 
     def service(room: int) -> Service:
@@ -170,29 +170,29 @@ def plan(
 def _table(prepared: Prepared, sizes: Sequence[int], room: int) -> PlanTable:
     """Plans for batches of these sizes whose arenas have at most `room` bytes (0: any number)."""
     if not room:
-        return tabled(prepared, sizes, [0], finished)
+        return make_table(prepared, sizes, [0], finish_plan)
     beside = (
         prepared.network.output_bytes
     )  # budgets of plans count outputs, which are in slots here
     found = {
         (one.images, one.plan.planned_bytes): one
         for size in sizes
-        for one in tabled(prepared, [size], [room + size * beside], finished).entries
+        for one in make_table(prepared, [size], [room + size * beside], finish_plan).entries
         if one.plan.planned_bytes <= room
     }
-    return PlanTable(tuple(found.values()), predicting(prepared.options, prepared.kernels).name)
+    return PlanTable(tuple(found.values()), choose_profile(prepared.options, prepared.kernels).name)
 
 
 def _least(part: Network, given: Mapping[str, Any]) -> int:
     """Bytes of the smallest plan of one image."""
     options = run_options({**given, "result": "stored", "goal": "memory"})
-    return finished(prepare(part, options, kernels_for(options))).planned_bytes
+    return finish_plan(prepare(part, options, choose_backend(options))).planned_bytes
 
 
 # Cuts -------------------------------------------------------------------------------------------
 
 
-def found_cuts(
+def find_cuts(
     network: Network, stages: int, given: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], ...]:
     """At most `stages` - 1 cuts: of those that few bytes cross or heavy weights follow, those with which a request waits
@@ -202,10 +202,10 @@ def found_cuts(
     sum. To that are added the predicted times of copies and calls.
     """
     options = run_options({**given, "result": "stored"})
-    prepared = prepare(network, options, kernels_for(options))
+    prepared = prepare(network, options, choose_backend(options))
     phased = prepared.phased(options)
     ranks = Ranks(phased)
-    predicted = Predicted(prepared, predicting(options, prepared.kernels))
+    predicted = Predicted(prepared, choose_profile(options, prepared.kernels))
     seconds = [0.0] * ranks.count
     for work in phased.conversion.actors:
         seconds[ranks.of[work.name]] += predicted.of(work)
@@ -230,7 +230,7 @@ def _computed(network: Network, one: Cut) -> bool:
 # Slots ------------------------------------------------------------------------------------------
 
 
-def slots_of(stages: Sequence[Network]) -> Slots:
+def place_slots(stages: Sequence[Network]) -> Slots:
     """Places for the tensors between stages in an image's slot; tensors that no stage needs at one time share bytes."""
     spans: dict[str, list[int]] = {}
     tensors: dict[str, Tensor] = {}

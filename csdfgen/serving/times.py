@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import InputError
-from csdfgen.files import Fields, load_json, quoted, write_json
+from csdfgen.files import Fields, load_json, quote, write_json
 
 FORMAT = "csdfgen-stages"
 VERSION = 1
@@ -164,10 +164,10 @@ class Times:
         )
 
 
-def table_of(model: str, stages: Mapping[str, Mapping[int, float]], spread: float = 0.0) -> Times:
+def make_table(model: str, stages: Mapping[str, Mapping[int, float]], spread: float = 0.0) -> Times:
     """A table of given times: stage -> batch -> seconds.
 
-    >>> table_of("net", {"all": {1: 0.02, 4: 0.026}}).whole[1:]
+    >>> make_table("net", {"all": {1: 0.02, 4: 0.026}}).whole[1:]
     [0.02, 0.022, 0.024, 0.026]
     """
     found = []
@@ -237,13 +237,13 @@ def _numbers(
 ) -> tuple[float, ...]:
     found = item.required(key, "a list of numbers")
     if not isinstance(found, list):
-        raise item.fault(f"'{key}' is {quoted(found)}; a list of numbers is needed")
+        raise item.fault(f"'{key}' is {quote(found)}; a list of numbers is needed")
     for one in found:
         fits = isinstance(one, int) if whole else isinstance(one, (int, float))
         if not fits or isinstance(one, bool) or not math.isfinite(one) or not low <= one <= high:
             kind = "whole numbers" if whole else "numbers"
             raise item.fault(
-                f"'{key}' has {quoted(one)}; {kind} from {low:g} to {high:g} are needed"
+                f"'{key}' has {quote(one)}; {kind} from {low:g} to {high:g} are needed"
             )
     return tuple(found)
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from csdfgen.errors import InputError
-from csdfgen.files import quoted
+from csdfgen.files import quote
 from csdfgen.model.kinds import word
 from csdfgen.model.options import OPTIONS, REQUESTS, Option
 from csdfgen.precision.wish import FORMATS
@@ -47,7 +47,7 @@ def _axis(name: str, declared: Option) -> Axis:
 def _read(name: str, declared: Option, value: Any) -> Value:
     """A value in the unit of the option's column. Raises InputError."""
     if not declared.accepts(value):
-        raise InputError(f"is {quoted(value)}; {declared.wanted} is needed")
+        raise InputError(f"is {quote(value)}; {declared.wanted} is needed")
     found: Value = declared.kind.read(value, name)
     return found * declared.kind.factor if isinstance(found, float) else found
 
@@ -55,21 +55,17 @@ def _read(name: str, declared: Option, value: Any) -> Value:
 def _shapes(value: object) -> str:
     """{"x": "1x3x8x8"} as x=1x3x8x8, several separated by blanks."""
     if not isinstance(value, Mapping) or not value:
-        raise InputError(
-            f'is {quoted(value)}; a table is needed, such as {{ input = "1x3x48x64" }}'
-        )
+        raise InputError(f'is {quote(value)}; a table is needed, such as {{ input = "1x3x48x64" }}')
     for name, sizes in value.items():
         if not isinstance(sizes, str) or not _SIZES.fullmatch(sizes):
-            raise InputError(
-                f"has {quoted(sizes)} for '{name}'; sizes such as 1x3x48x64 are needed"
-            )
+            raise InputError(f"has {quote(sizes)} for '{name}'; sizes such as 1x3x48x64 are needed")
     return " ".join(f"{name}={sizes}" for name, sizes in value.items())
 
 
-def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
+def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
     """The shapes in the text that is kept.
 
-    >>> shapes_of("left=1x3x8x8 the right=1x8")
+    >>> parse_shapes("left=1x3x8x8 the right=1x8")
     {'left': (1, 3, 8, 8), 'the right': (1, 8)}
     """
     found = _SHAPE.finditer(text)
@@ -88,6 +84,6 @@ AXES: Mapping[str, Axis] = MappingProxyType(
 """Key of the file -> its axis, in the order of the columns of the table."""
 
 
-def value_of(name: str, value: object) -> Value:
+def parse_value(name: str, value: object) -> Value:
     """The value of an axis; None for "", which leaves the option out. Raises InputError."""
     return None if value == "" else AXES[name].read(value)

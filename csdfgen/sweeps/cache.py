@@ -26,10 +26,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def cache_beside(results: Path) -> Path:
+def cache_path(results: Path) -> Path:
     """The folder of the points of a table: the name of the table, for all its formats.
 
-    >>> cache_beside(Path("out/results.parquet")).name
+    >>> cache_path(Path("out/results.parquet")).name
     'results.points'
     """
     return results.with_suffix(".points")

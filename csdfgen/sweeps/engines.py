@@ -18,7 +18,7 @@ from typing import Any
 
 from csdfgen.errors import CsdfgenError, InputError, ToolError, first_line
 from csdfgen.sweeps.point import Outcome, Task, plan_point
-from csdfgen.sweeps.worker import begin
+from csdfgen.sweeps.worker import start_worker
 
 Finished = Generator[tuple[int, Outcome], None, None]
 """(place in the list, outcome) of finished points."""
@@ -45,7 +45,7 @@ def local_processes(tasks: Sequence[Task], jobs: int) -> Finished:
     """
     context = get_context("spawn")  # threads of linear algebra do not survive a fork
     here, there = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, begin, (here,))
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, start_worker, (here,))
     try:
         with _without_interrupts():
             places = {pool.submit(plan_point, task): place for place, task in enumerate(tasks)}

@@ -14,15 +14,27 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 from csdfgen.devices.model import estimate
-from csdfgen.errors import CsdfgenError, InputError, ToolError, about, options_as_arguments
-from csdfgen.goals.choice import chosen, profile_for, run_options
+from csdfgen.errors import (
+    CsdfgenError,
+    InputError,
+    ToolError,
+    name_options_as_arguments,
+    prefix_errors,
+)
+from csdfgen.goals.choice import choose_plan, load_profile, run_options
 from csdfgen.model.network import Network
 from csdfgen.model.options import OPTIONS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import Quantized, quantize
 from csdfgen.reading.loader import load_frames
-from csdfgen.sweeps.axes import Value, shapes_of
-from csdfgen.sweeps.sources import device_located, digests_of, instructions, located, program_digest
+from csdfgen.sweeps.axes import Value, parse_shapes
+from csdfgen.sweeps.sources import (
+    digest_files,
+    instructions,
+    locate_device,
+    locate_model,
+    program_digest,
+)
 from csdfgen.sweeps.spec import Point
 from runtime.images import ImageOptions, read_frames
 
@@ -70,17 +82,17 @@ class Task:
         return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def task_of(point: Point, folder: str) -> Task:
+def make_task(point: Point, folder: str) -> Task:
     """The task of a point whose backend is known. Raises CsdfgenError for a missing file."""
     code = instructions(str(point.values["backend"]))
-    return Task(point, folder, digests_of(point, folder), program_digest(), code)
+    return Task(point, folder, digest_files(point, folder), program_digest(), code)
 
 
 def plan_point(task: Task) -> Outcome:
     """Plan a point; a refusal by csdfgen is an outcome too. Raises CsdfgenError if this process cannot plan it."""
     _check(task)
     start = time.perf_counter()
-    with options_as_arguments():
+    with name_options_as_arguments():
         found = _outcome(task)
     return {**found, "plan_seconds": time.perf_counter() - start}
 
@@ -95,7 +107,7 @@ def _check(task: Task) -> None:
             f"a worker's native code is for {here}, here it is for {task.code}, with other scratch; "
             "say backend = 'numpy', or take workers of one kind"
         )
-    for name, digest in digests_of(task.point, task.folder).items():
+    for name, digest in digest_files(task.point, task.folder).items():
         if digest != task.digests[name]:
             raise InputError(
                 "is another file where a worker runs, or has changed; share the folder", where=name
@@ -116,20 +128,20 @@ def _outcome(task: Task) -> dict[str, Value]:
 def _figures(task: Task) -> dict[str, Value]:
     """The figures of a plan. Raises CsdfgenError."""
     values = task.point.values
-    model = located(task.folder, str(values["model"]))
+    model = locate_model(task.folder, str(values["model"]))
     options = _options(task)
     network = load_frames(
         model,
         options.frames,
-        shapes=shapes_of(str(values["shape"] or "")),
+        shapes=parse_shapes(str(values["shape"] or "")),
         batch=_count(values["batch"]),
         apart=bool(options.batching),
     )
-    with about(model):
+    with prefix_errors(model):
         if values["formats"]:
             made = _quantized(task, network, options)
             return _shown(made.plan) | {"sqnr_db": made.sqnr_db}
-        return _shown(chosen(network, options))
+        return _shown(choose_plan(network, options))
 
 
 def _count(value: Value) -> int | None:
@@ -145,9 +157,9 @@ def _options(task: Task) -> PlanOptions:
         if (value := values.get(name)) is not None and name != "requests"
     }
     if values["device"]:
-        given["device"] = device_located(task.folder, str(values["device"]))
+        given["device"] = locate_device(task.folder, str(values["device"]))
     if values["tuning"]:
-        given["tuning"] = located(task.folder, str(values["tuning"]))
+        given["tuning"] = locate_model(task.folder, str(values["tuning"]))
     if values["requests"]:
         given |= {"frames": values["requests"], "batching": values["batching"] or _BATCHING}
     return run_options({"weights": "copied", **given})
@@ -156,21 +168,21 @@ def _options(task: Task) -> PlanOptions:
 def _quantized(task: Task, network: Network, options: PlanOptions) -> Quantized:
     """The model in other formats, with its plan. Raises CsdfgenError."""
     values, given = task.point.values, task.point.calibration
-    files = [located(task.folder, name) for name in given.files]
+    files = [locate_model(task.folder, name) for name in given.files]
     images = ImageOptions(given.resize, given.mean, given.std, given.layout)
     return quantize(
-        located(task.folder, str(values["model"])),
+        locate_model(task.folder, str(values["model"])),
         read_frames(files, network, images) or None,
         format=str(values["formats"]),
         integer_io=given.integer_io,
         planning=options,
-        shapes=shapes_of(str(values["shape"] or "")) or None,
+        shapes=parse_shapes(str(values["shape"] or "")) or None,
     )
 
 
 def _shown(plan: Plan) -> dict[str, Value]:
     """The figures of a plan. An order covers `conversion.frames` images, and is repeated for a batch."""
-    profile = profile_for(plan.options)
+    profile = load_profile(plan.options)
     figures, covered = plan.figures, plan.conversion.frames
     seconds = estimate(plan, profile).seconds
     images = max(covered, plan.network.batch)

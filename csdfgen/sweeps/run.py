@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from csdfgen.backends.registry import AUTO, settled
-from csdfgen.errors import CsdfgenError, about
-from csdfgen.goals.choice import profile_for
+from csdfgen.backends.registry import AUTO, resolve_backend
+from csdfgen.errors import CsdfgenError, prefix_errors
+from csdfgen.goals.choice import load_profile
 from csdfgen.model.options import PlanOptions
 from csdfgen.sweeps.cache import Cache
 from csdfgen.sweeps.engines import Engine
-from csdfgen.sweeps.point import Outcome, Task, task_of
-from csdfgen.sweeps.sources import device_located
+from csdfgen.sweeps.point import Outcome, Task, make_task
+from csdfgen.sweeps.sources import locate_device
 from csdfgen.sweeps.spec import Point, Spec
 
 Progress = Callable[[str, int, int], None]
@@ -33,22 +33,22 @@ class Swept:
         return sum(not outcome["ok"] for outcome in self.outcomes)
 
 
-def tasks_of(spec: Spec, where: str) -> tuple[Task, ...]:
+def make_tasks(spec: Spec, where: str) -> tuple[Task, ...]:
     """A task for every point, with its backend on this machine. Raises CsdfgenError for faults that are no property of
     one point: a missing model, device or other file, and native code that cannot be built.
     """
     folder = str(spec.folder)
     found = []
     devices: set[object] = set()
-    with about(where):
+    with prefix_errors(where):
         for point in spec.points:
-            backend = settled(str(point.values["backend"] or AUTO))
+            backend = resolve_backend(str(point.values["backend"] or AUTO))
             settled_point = replace(point, values={**point.values, "backend": backend})
             device = point.values["device"]
             if device and device not in devices:
-                profile_for(PlanOptions(device=device_located(folder, str(device))))
+                load_profile(PlanOptions(device=locate_device(folder, str(device))))
                 devices.add(device)
-            found.append(task_of(settled_point, folder))
+            found.append(make_task(settled_point, folder))
     return tuple(found)
 
 

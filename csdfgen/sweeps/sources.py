@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.devices.catalogue import HOST, HOST_FILE
 from csdfgen.errors import InputError
 from csdfgen.files import file_digest
@@ -43,15 +43,15 @@ def instructions(backend: str) -> str:
     """The instruction set that the kernels of a backend are built for, which determines their scratch; "" for kernels that
     are not built. Raises ToolError if they cannot be built.
     """
-    kernels = kernels_of(backend)
+    kernels = load_backend(backend)
     return "" if kernels.code == kernels.name else kernels.code
 
 
-def located(folder: str, name: str) -> str:
+def locate_model(folder: str, name: str) -> str:
     """A name in the file as this process uses it: names of the zoo are unchanged, and files are relative to the folder of
     the file.
 
-    >>> located("/home/a", "net.onnx"), located("/home/a", "zoo:lenet5"), located("/home/a", "x=y.npy")
+    >>> locate_model("/home/a", "net.onnx"), locate_model("/home/a", "zoo:lenet5"), locate_model("/home/a", "x=y.npy")
     ('/home/a/net.onnx', 'zoo:lenet5', 'x=/home/a/y.npy')
     """
     if is_zoo_name(name):
@@ -62,26 +62,26 @@ def located(folder: str, name: str) -> str:
     return str(Path(folder, name))
 
 
-def device_located(folder: str, name: str) -> str:
+def locate_device(folder: str, name: str) -> str:
     """The name of a device as this process uses it: that of a profile that csdfgen ships, or a file."""
     if name == HOST:
-        return located(folder, str(HOST_FILE))
-    return located(folder, name) if name.endswith(".toml") else name
+        return locate_model(folder, str(HOST_FILE))
+    return locate_model(folder, name) if name.endswith(".toml") else name
 
 
-def digests_of(point: Point, folder: str) -> Mapping[str, str]:
+def digest_files(point: Point, folder: str) -> Mapping[str, str]:
     """Digests of the files of a point, by their names in the spec. Raises CsdfgenError for a missing file."""
     model = str(point.values["model"])
-    found = {model: _model(located(folder, model))}
+    found = {model: _model(locate_model(folder, model))}
     for name in _files_of(point, folder):
-        found[name] = _content(located(folder, str(HOST_FILE) if name == HOST else name))
+        found[name] = _content(locate_model(folder, str(HOST_FILE) if name == HOST else name))
     return found
 
 
 def _files_of(point: Point, folder: str) -> Iterator[str]:
     """Names of the files other than the model."""
     device, tuning = point.values["device"], point.values["tuning"]
-    if device and device_located(folder, str(device)) != device:
+    if device and locate_device(folder, str(device)) != device:
         yield str(device)
     if tuning:
         yield str(tuning)

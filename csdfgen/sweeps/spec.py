@@ -17,9 +17,9 @@ from typing import Any
 
 from csdfgen.devices.toml_table import TomlTable
 from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.files import quoted, read_bytes
+from csdfgen.files import quote, read_bytes
 from csdfgen.model.formats import ARITHMETIC
-from csdfgen.sweeps.axes import AXES, Value, value_of
+from csdfgen.sweeps.axes import AXES, Value, parse_value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -121,12 +121,12 @@ def _values(grid: TomlTable, name: str) -> Sequence[Value]:
     if not asked:
         raise grid.fault(name, "is an empty list; a value is needed")
     try:
-        values = [value_of(name, value) for value in asked]
+        values = [parse_value(name, value) for value in asked]
     except CsdfgenError as error:
         raise grid.fault(name, error.message) from None
     twice = next((a for a, v in zip(asked, values, strict=True) if values.count(v) > 1), None)
     if twice is not None:
-        raise grid.fault(name, f"has {quoted(twice)} twice")
+        raise grid.fault(name, f"has {quote(twice)} twice")
     return values
 
 
@@ -147,7 +147,7 @@ def _calibration(grid: TomlTable) -> Calibration:
 def _flag(table: TomlTable, name: str) -> bool:
     value = table.get(name)
     if not isinstance(value, (bool, type(None))):
-        raise table.fault(name, f"is {quoted(value)}; true or false is needed")
+        raise table.fault(name, f"is {quote(value)}; true or false is needed")
     return bool(value)
 
 
@@ -158,7 +158,7 @@ def _numbers(table: TomlTable, name: str) -> tuple[float, ...] | None:
         return None
     found = value if isinstance(value, list) else [value]
     if not found or any(isinstance(one, bool) or not _is_finite(one) for one in found):
-        raise table.fault(name, f"is {quoted(value)}; finite numbers are needed")
+        raise table.fault(name, f"is {quote(value)}; finite numbers are needed")
     if name == "std" and 0 in found:
         raise table.fault(name, "has a 0, by which nothing can be divided")
     return tuple(float(one) for one in found)

@@ -30,7 +30,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
 """Column -> kind (`axes.Axis`)."""
 
 
-def row_of(point: Point, outcome: Outcome, *, timed: bool) -> Row:
+def make_row(point: Point, outcome: Outcome, *, timed: bool) -> Row:
     """The row of a point. timed: whether it has the seconds of planning."""
     given = {axis.column: point.values[name] for name, axis in AXES.items()}
     row = {**given, **{name: outcome[name] for name in FIGURES}}

@@ -8,7 +8,7 @@ import threading
 from multiprocessing.connection import Connection
 
 
-def begin(parent: Connection) -> None:
+def start_worker(parent: Connection) -> None:
     """Leave Ctrl-C to the parent. The end of the parent, also by SIGKILL, closes the pipe and ends this process too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

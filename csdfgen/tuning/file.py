@@ -23,14 +23,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.backends.registry import backend_that, kernels_of
+from csdfgen.backends.registry import find_backend, load_backend
 from csdfgen.devices.facts import NOT_TOLD, cpu_name
 from csdfgen.devices.fitting import fit_line
-from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Series, measured
+from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Series, parse_quantity
 from csdfgen.devices.work import layer_key
 from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.model.options import PlanOptions, height_of, ways_text
+from csdfgen.model.options import PlanOptions, parse_height, ways_text
 from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
 
@@ -112,9 +112,9 @@ class Tuning:
         return sum(len(ways) for heights in self.shapes.values() for ways in heights.values())
 
 
-def machine_of(kernels: Backend | None = None) -> Machine:
+def describe_machine(kernels: Backend | None = None) -> Machine:
     """This machine, with the kernels of a backend (by default the one that has variants). Raises ToolError."""
-    kernels = kernels or kernels_of(backend_that("variants"))
+    kernels = kernels or load_backend(find_backend("variants"))
     return Machine(cpu_name() or NOT_TOLD, kernels.code, *kernels.origin)
 
 
@@ -153,7 +153,7 @@ def read_tuning(
     found = Machine(**{field.name: given.text(field.name) for field in fields(Machine)})
     if machine is not None:
         _check_machine(found, machine, str(path))
-    shapes, words = root.child("shapes"), words or kernels_of(backend_that("variants")).variants
+    shapes, words = root.child("shapes"), words or load_backend(find_backend("variants")).variants
     return Tuning(
         found,
         _number(root, "frame_us", 1e6 * _MOST_SECONDS) * 1e-6,
@@ -179,7 +179,7 @@ def _check_machine(found: Machine, here: Machine, where: str) -> None:
 def _heights(shape: Fields, words: str) -> Mapping[int, Mapping[str, Timing]]:
     found = {}
     for rows in shape.value:
-        height, ways = height_of(rows, shape), shape.child(rows)
+        height, ways = parse_height(rows, shape), shape.child(rows)
         found[height] = MappingProxyType({name: _timing(ways, name, words) for name in ways.value})
         if not ways.value:
             raise ways.fault("has no variant")
@@ -208,7 +208,7 @@ def _number(own: Fields, key: str, most: float) -> float:
 # Plans and predictions ----------------------------------------------------------------------------
 
 
-def tuned(prepared: Prepared) -> PlanOptions:
+def apply_tuning(prepared: Prepared) -> PlanOptions:
     """The options of a network with the fastest variants of the tuning file that they name. Raises InputError for a
     file of another format or machine, and for a backend without variants.
     """
@@ -242,7 +242,7 @@ def best_variants(tuning: Tuning, words: str) -> Mapping[str, Mapping[int, str]]
     return MappingProxyType(found)
 
 
-def tuned_profile_of(
+def load_tuned_profile(
     options: PlanOptions, kernels: Backend, general: DeviceProfile
 ) -> DeviceProfile:
     """The profile of the tuning file that the options name. general: of the backend. Raises InputError."""
@@ -260,7 +260,7 @@ def tuned_profile(
         _SOURCE: f"this machine, by csdfgen tune: {tuning.machine.cpu}",
         _FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
     }
-    frame = measured(1e6 * tuning.frame, "us", _SOURCE)
+    frame = parse_quantity(1e6 * tuning.frame, "us", _SOURCE)
     return replace(
         general,
         name=Path(where).name or "tuned",
@@ -280,9 +280,9 @@ def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], words: str) -> 
     values = tuple(timing.seconds for timing in points.values())
     return PointwiseCost(
         key=key,
-        launch=measured(1e6 * fit.launch, "us", _FIT),
-        slope=measured(1e6 * fit.slope, "us/row", _FIT),
-        error=measured(100 * fit.largest, "%", _FIT),
+        launch=parse_quantity(1e6 * fit.launch, "us", _FIT),
+        slope=parse_quantity(1e6 * fit.slope, "us/row", _FIT),
+        error=parse_quantity(100 * fit.largest, "%", _FIT),
         rows=tuple(points),
         times=Series(tuple(1e6 * one for one in values), "us", values, "measured", _SOURCE),
         spread=Series((0.0,) * len(at), "%", (0.0,) * len(at), "measured", _SOURCE),
@@ -306,12 +306,12 @@ def _fastest(ways: Mapping[str, Timing], words: str) -> tuple[str, Timing]:
 
 def _read(options: PlanOptions) -> Tuning:
     """The timings in the file that options name, for their backend; it is read again only after it has changed."""
-    path, kernels = options.tuning, kernels_of(options.backend, cl_device=options.cl_device)
+    path, kernels = options.tuning, load_backend(options.backend, cl_device=options.cl_device)
     try:
         stamp = Path(path).stat().st_mtime_ns
     except OSError:
         stamp = 0  # reading it reports why
-    return _read_at(path, stamp, machine_of(kernels), kernels.variants)
+    return _read_at(path, stamp, describe_machine(kernels), kernels.variants)
 
 
 @lru_cache(maxsize=4)

@@ -20,17 +20,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from csdfgen.backends.registry import backend_that, kernels_of
-from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
+from csdfgen.backends.registry import find_backend, load_backend
+from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, phase_work
 from csdfgen.devices.model import actor_key
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions, ways_text
 from csdfgen.phases.heights import slab_heights
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import planned
+from csdfgen.planning.planner import plan_phased
 from csdfgen.planning.prepared import prepare
 from csdfgen.program.steps import Backend, Step
-from csdfgen.tuning.file import Shapes, Timing, Tuning, machine_of
+from csdfgen.tuning.file import Shapes, Timing, Tuning, describe_machine
 from runtime.images import random_inputs
 from runtime.session import Executable
 
@@ -101,14 +101,14 @@ class Tuner:
         backend: str = "",
         cl_device: str = "",
     ) -> None:
-        self._backend, self._device = backend or backend_that("variants"), cl_device
+        self._backend, self._device = backend or find_backend("variants"), cl_device
         # the order of the plans that are measured needs no search
         options = PlanOptions(
             fuse=fuse, policy="demand", backend=self._backend, cl_device=cl_device, weights="copied"
         )
         self._prepared = prepare(network, options, self._kernels({}))
         self._usual = "whole" if self._prepared.kernels.whole_variants else "auto"
-        machine = machine_of(self._prepared.kernels)
+        machine = describe_machine(self._prepared.kernels)
         self.found = known or Tuning(machine, 1e-6, MappingProxyType({}))
         self._feeds = random_inputs(network, SEED)
         self._reference: list[list[float]] = []
@@ -176,7 +176,7 @@ class Tuner:
             if actor.kind == "output" or actor.name in phased.sharing.silent:
                 continue
             key = actor_key(actor)
-            rows = max(rows_and_work(actor)[0])
+            rows = max(phase_work(actor)[0])
             keys[actor.name] = key, rows
             if actor.layer is not None:
                 same.setdefault(key, []).append(actor.layer)
@@ -279,11 +279,11 @@ class Tuner:
 
     def _planned(self, height: int | str, kernels: Backend) -> Plan:
         prepared = replace(self._prepared, kernels=kernels)
-        return planned(prepared, prepared.at(str(height)))
+        return plan_phased(prepared, prepared.at(str(height)))
 
     def _kernels(self, variants: Mapping[str, str]) -> Backend:
         text = ways_text({name: {1: variant} for name, variant in variants.items()})
-        return kernels_of(self._backend, ways=text, cl_device=self._device)
+        return load_backend(self._backend, ways=text, cl_device=self._device)
 
 
 def _alike(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:

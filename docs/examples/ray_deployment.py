@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from csdfgen.reading.loader import load
 from csdfgen.serving import Engine
-from csdfgen.serving.kserve import answered, inference_of
+from csdfgen.serving.kserve import encode_answer, parse_inference
 
 
 @serve.deployment(num_replicas=2, max_ongoing_requests=256, ray_actor_options={"num_cpus": 1})
@@ -23,15 +23,15 @@ class Model:
     """A replica. Requests of KServe's protocol, version 2, are answered as `csdfgen serve` does."""
 
     def __init__(self, source: str, max_batch: int = 8) -> None:
-        self.engine = Engine(load(source), max_batch=max_batch)
+        self.network = load(source)
+        self.engine = Engine(self.network, max_batch=max_batch)
 
     async def __call__(self, request: Request) -> Response:
         """An inference over HTTP."""
-        asked = inference_of(
-            await request.body(), request.headers.get("inference-header-content-length")
-        )
+        length = request.headers.get("inference-header-content-length")
+        asked = parse_inference(await request.body(), length, self.network)
         answer = self.engine.submit(asked.inputs, deadline=asked.deadline, priority=asked.priority)
-        parts, headers = answered("model", asked, await answer)
+        parts, headers = encode_answer("model", asked, await answer)
         return Response(b"".join(parts), headers=headers)
 
     async def infer(self, images: np.ndarray) -> dict[str, np.ndarray]:

@@ -29,7 +29,7 @@ def _fits(chain: Chain, images: int, memory: int) -> bool:
     return True
 
 
-def uniform(chain: Chain, images: int, batch: int) -> ChainPlan:
+def plan_uniform(chain: Chain, images: int, batch: int) -> ChainPlan:
     """All layers with one batch: a request in rounds of so many images, the last round with the rest."""
     rounds = tuple(min(batch, images - first) for first in range(0, images, batch))
     firings: list[BatchFiring] = []
@@ -51,24 +51,24 @@ def _cost(chain: Chain, images: int) -> float:
     )
 
 
-def fixed(chain: Chain, images: int, memory: int) -> ChainPlan | None:
+def plan_fixed(chain: Chain, images: int, memory: int) -> ChainPlan | None:
     """FBS as printed: the largest uniform batch. Only the images of one batch count as held, as the figures of the paper
     require (11 waiting images and one conv1 of ResNet50 exceed its 15 MB).
     """
     batch = largest_uniform(chain, images, memory)
-    return uniform(chain, images, batch) if batch else None
+    return plan_uniform(chain, images, batch) if batch else None
 
 
-def best_uniform(chain: Chain, images: int, memory: int) -> ChainPlan | None:
+def plan_best_uniform(chain: Chain, images: int, memory: int) -> ChainPlan | None:
     """FBS corrected: the uniform batch that fits and gives the least cost of the request, the smallest of several. A
     call on two images may cost more than two calls on one.
     """
     fitting = [b for b in range(1, images + 1) if _fits(chain, b, memory)]
-    plans = (uniform(chain, images, batch) for batch in fitting)
+    plans = (plan_uniform(chain, images, batch) for batch in fitting)
     return min(plans, key=lambda plan: plan.cost, default=None)
 
 
-def greedy(chain: Chain, images: int, memory: int) -> ChainPlan | None:
+def plan_greedy(chain: Chain, images: int, memory: int) -> ChainPlan | None:
     """Greedy-VBS: each layer computes all images before the next layer, in the largest batches that fit besides the
     inputs and outputs of all images. None if a layer does not fit with one image.
     """

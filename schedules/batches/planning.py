@@ -1,7 +1,7 @@
 """Which plan suits a request within a memory and a time? The corrected dynamic program, applied to rounds of a request,
 and an exact search where the network is small.
 
-`printed` is the choice of Algorithm 1 of the paper; docs/batches.md explains the differences.
+`plan_printed` is the choice of Algorithm 1 of the paper; docs/batches.md explains the differences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEARCHED = 20_000
 """States up to which a search follows the tables; it takes a second at most."""
 
 
-def printed(
+def plan_printed(
     chain: Chain,
     images: int,
     memory: int,
@@ -43,7 +43,7 @@ def _one_round(tables: Tables, images: int) -> ChainPlan | None:
     return None if cost == inf else ChainPlan((images,), tables.firings(images), cost)
 
 
-def exhaustive(
+def plan_exhaustively(
     chain: Chain, images: int, memory: int, *, most_states: int = 1_000_000
 ) -> ChainPlan | None:
     """The order of calls of least cost for a request as a whole; None if there is none, or if the search would need more
@@ -53,7 +53,7 @@ def exhaustive(
     return None if found is None else ChainPlan((images,), found.firings, found.cost, proven=True)
 
 
-def cheapest(
+def plan_cheapest(
     chain: Chain,
     images: int,
     memory: int,
@@ -126,7 +126,7 @@ def _joined(wholes: list[ChainPlan | None], images: int) -> ChainPlan | None:
     return ChainPlan(tuple(sizes), tuple(firings), total[images], proven)
 
 
-def within(
+def plan_within(
     chain: Chain, most_images: int, memory: int, time: float, *, rounds: bool = True
 ) -> ChainPlan | None:
     """The request of up to so many images with the least cost per image whose images are all complete within `time`;

@@ -71,7 +71,7 @@ NOTHING = Steps(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int32))
 """The cost of no layers: 0 in any memory."""
 
 
-def up_to(steps: Steps, most: float) -> Steps | None:
+def limit_cost(steps: Steps, most: float) -> Steps | None:
     """The steps of a cost of at most `most`; None if there are none."""
     keep = int(np.count_nonzero(steps.cost > most))
     if keep == len(steps):
@@ -79,7 +79,7 @@ def up_to(steps: Steps, most: float) -> Steps | None:
     return Steps(steps.memory[keep:], steps.cost[keep:], steps.choice[keep:])
 
 
-def least(alternatives: Iterable[tuple[int, Sequence[Steps]]], limit: int) -> Steps | None:
+def merge_least(alternatives: Iterable[tuple[int, Sequence[Steps]]], limit: int) -> Steps | None:
     """The best of several alternatives in every memory up to `limit`; None if none is possible.
 
     alternatives: (number, parts that are computed one after another).

@@ -26,7 +26,7 @@ from typing import Literal
 
 from schedules.batches.chain import Chain
 from schedules.batches.plans import BatchFiring
-from schedules.batches.steps import NOTHING, Steps, least, up_to
+from schedules.batches.steps import NOTHING, Steps, limit_cost, merge_least
 
 Rule = Literal["printed", "gathering"]
 
@@ -89,17 +89,17 @@ class Tables:
             if found is None:
                 return None
             parts.append(found.beside(ends))
-        return least([(0, parts)], self._limit)
+        return merge_least([(0, parts)], self._limit)
 
     def _fill(self, i: int, j: int, b: int) -> None:
         whole = self._call[i][b - 1]
         if i < j:
             made = self._printed(i, j, b) if self.rule == "printed" else self._gathered(i, j, b)
-            whole = least(made, self._limit)
+            whole = merge_least(made, self._limit)
         if whole is not None and self.cost_limit is not None:
-            whole = up_to(whole, self.cost_limit * b)
+            whole = limit_cost(whole, self.cost_limit * b)
         self._whole[i, j, b] = whole
-        self._part[i, j, b] = least(self._parted(i, j, b), self._limit)
+        self._part[i, j, b] = merge_least(self._parted(i, j, b), self._limit)
 
     def _printed(self, i: int, j: int, b: int) -> Iterator[Alternative]:
         for k in range(i, j + 1):

@@ -129,7 +129,7 @@ class State:
         return during
 
 
-def pulled(state: State, actor: int, order: list[int]) -> Iterator[int]:
+def pull_actor(state: State, actor: int, order: list[int]) -> Iterator[int]:
     """Execute the remaining phases of an actor and all firings that they wait for, and no others; the bytes alive during
     each firing.
 
@@ -206,7 +206,7 @@ def _segment(
     order: list[int] = []
     peak: float = 0
     for actor in range(end - 1, begin - 1, -1):
-        for during in pulled(state, actor, order):
+        for during in pull_actor(state, actor, order):
             if during > peak:
                 peak = during
                 if peak > limit:

@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic, thread_time
 
 from csdfgen.errors import InputError, option
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 
 Effort = str | float
 
@@ -63,7 +63,7 @@ class Clock:
 
     def over(self) -> bool:
         """Whether work or time is used up, or a stop was requested."""
-        if self.spent > self.work or self._now() > self._deadline or stopped():
+        if self.spent > self.work or self._now() > self._deadline or is_stopped():
             return True
         return self._stop is not None and self._stop()
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedules.peak.barriers import State, Tables, pulled
+from schedules.peak.barriers import State, Tables, pull_actor
 
 _MOST = 30
 """Firings that are tried per firing of the problem before draining is given up."""
 
 
-def followed(
+def follow_order(
     tables: Tables,
     base: list[int],
     limit: int,
@@ -110,7 +110,7 @@ def _dip(state: State, actor: int, limit: int, reach: int) -> list[int]:
     none.
     """
     start, way = state.live, list[int]()
-    for during in pulled(state, actor, way):
+    for during in pull_actor(state, actor, way):
         if during > limit:
             break
         if state.live <= start:

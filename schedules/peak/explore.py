@@ -15,7 +15,7 @@ from schedules.peak.barriers import Tables
 State = tuple[int, ...]
 
 
-def explored(
+def explore_orders(
     tables: Tables, bound: int, limit: int, over: Callable[[], bool], spend: Callable[[float], None]
 ) -> tuple[int, list[int] | None]:
     """(lower bound, at least `bound`; an order with that peak below `limit`, if it was found before `over`).

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from csdfgen.errors import ScheduleError
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 from schedules.peak.barriers import Tables, barriers
 from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.clock import Clock, Effort
-from schedules.peak.commits import followed
-from schedules.peak.explore import explored
+from schedules.peak.commits import follow_order
+from schedules.peak.explore import explore_orders
 from schedules.peak.implied import Demands
 from schedules.peak.problem import Problem, evaluate
-from schedules.peak.waypoints import through_waypoints
+from schedules.peak.waypoints import search_waypoints
 
 Array = np.ndarray
 
@@ -88,16 +88,18 @@ def search(
         if problem.firings:
             run.improve(begun, seed, thorough=effort != "low")
     except KeyboardInterrupt:
-        if stopped():  # there is no time left for what follows
+        if is_stopped():  # there is no time left for what follows
             raise
         interrupted = True
     peak = int(
         evaluate(problem, run.best).max(initial=0)
     )  # Ctrl-C may have come between an order and its peak
-    return FoundOrder(run.best, peak, run.bound, run.origin, interrupted or stopped())
+    return FoundOrder(run.best, peak, run.bound, run.origin, interrupted or is_stopped())
 
 
-def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0) -> int:
+def find_lower_bound(
+    problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0
+) -> int:
     """A lower bound of the peak of all orders. The search for it ends at the peak of this order, or after a share of the
     effort.
 
@@ -225,7 +227,7 @@ class _Run:
         over = self.clock.part(share)
         if not self._done and not over():
             tables = self.side(False).tables
-            bound, order = explored(tables, self.bound, self.peak, over, self.clock.spend)
+            bound, order = explore_orders(tables, self.bound, self.peak, over, self.clock.spend)
             if order is not None:
                 self.offer(np.array(order), "explored")
             self._raise(bound)
@@ -249,7 +251,7 @@ class _Run:
         """
         backwards, idle = False, 0
         over = self.clock.part(0.5)
-        peak, order, bound = uncrossed(self.side(False).cuts, order, over)
+        peak, order, bound = uncross_order(self.side(False).cuts, order, over)
         self._raise(bound)
         self.offer(order, origin)
         while idle < 2 and not self._done:
@@ -278,13 +280,13 @@ class _Run:
         side = self.side(backwards)
         turned = _turned(order) if backwards else order
         found: Array | None = None
-        drained = followed(side.tables, turned.tolist(), limit, self._over, self.clock.spend)
+        drained = follow_order(side.tables, turned.tolist(), limit, self._over, self.clock.spend)
         if drained is not None:
             found = np.array(drained)
         else:
             cuts = self._demanded(order, limit, 0.1) if self._demanding else self._cuts()
             if cuts is not None:
-                found = through_waypoints(cuts[backwards], turned, limit, self._over, self._most)
+                found = search_waypoints(cuts[backwards], turned, limit, self._over, self._most)
         return _turned(found) if backwards and found is not None else found
 
     def _cuts(self) -> tuple[Cuts, ...]:
@@ -362,7 +364,7 @@ def _least_need(problem: Problem) -> int:
 # The worst moment ---------------------------------------------------------------------------------
 
 
-def uncrossed(
+def uncross_order(
     cuts: Cuts, order: Array, over: Callable[[], bool], patience: int = 12
 ) -> tuple[int, Array, int]:
     """(peak, order, bound): the best order that results from splits at the worst firings, and the largest of the cuts

@@ -29,7 +29,7 @@ class _GivenUp(Exception):  # noqa: N818
     """The time is over, or too many cuts were computed."""
 
 
-def through_waypoints(
+def search_waypoints(
     cuts: Cuts, base: Array, limit: int, over: Callable[[], bool], most: int = 400
 ) -> Array | None:
     """An order that keeps at most `limit` bytes alive and follows `base` where possible; None if none is found.

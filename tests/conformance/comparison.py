@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import groupby
 
-from csdfgen.dataflow.graph import is_consistent, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import add_serial_loops, is_consistent, repetition_vector
 from schedules.liveness import find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.storage import StorageDistribution, pareto_front
@@ -92,7 +92,7 @@ def _sorted(row: Row) -> str:
 
 def _self_timed_without_overlap(path: str) -> Fraction | float:
     """What Kiter's SymbExec computes: no actor overlaps with itself."""
-    return throughput(with_serial_loops(graph_of(path))).value
+    return throughput(add_serial_loops(graph_of(path))).value
 
 
 # --- one question a function: (recorded, ours) of a row -----------------------------------------

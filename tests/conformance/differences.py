@@ -12,9 +12,9 @@ from fractions import Fraction
 from math import gcd, inf
 from types import MappingProxyType
 
-from csdfgen.dataflow.graph import Actor, Channel, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, add_serial_loops
 from schedules.order import strongly_connected_components
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from schedules.throughput import throughput
 from sdf3_bridge.iteration import sdf3_iteration
 from tests.conformance.comparison import Compared, capacities_of, front, value
@@ -234,14 +234,14 @@ def proof(found: Compared) -> str:
         assert time_of(graph, 1) == time_of(graph, 100)
         return f"100 iterations take {time_of(graph, 100)} time units, as long as one"
     if "symbolic" in found.question:
-        graph = with_serial_loops(graph)
+        graph = add_serial_loops(graph)
     expected = throughput(graph).value
     if len(set(strongly_connected_components(graph))) == 1:
         done = execute(graph)
         assert done is not None and done.throughput == expected
         return f"{_rate(done)}, as soon as possible"
     # what nothing feeds back would run ahead for ever; within these capacities it keeps the pace
-    room = storage_for(graph, "maximal")
+    room = size_storage(graph, "maximal")
     done = execute(graph, room.capacities)
     assert done is not None and done.throughput == room.throughput == expected
     return f"{_rate(done)}, within {room.size} tokens"

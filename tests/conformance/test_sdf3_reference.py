@@ -13,7 +13,7 @@ from csdfgen.errors import GraphError
 from schedules.analysis import analyze, to_json
 from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from schedules.throughput import throughput
 from tests.conformance.comparison import NOT_COMPARED, QUESTIONS, Compared, compared, front, value
 from tests.conformance.differences import DIFFERENCES, NO_ANSWER, REASONS, path_of, proof
@@ -121,9 +121,9 @@ def test_storage_is_proven_where_the_tools_did_not_end(path: str) -> None:
     graph = graph_of(path)
     if math.isinf(value(path)):
         with pytest.raises(GraphError, match="nothing limits its throughput"):
-            storage_for(graph, "maximal")
+            size_storage(graph, "maximal")
         return
-    live, best = (storage_for(graph, wanted, seconds=SECONDS) for wanted in ("live", "maximal"))
+    live, best = (size_storage(graph, wanted, seconds=SECONDS) for wanted in ("live", "maximal"))
     assert live.exact and best.exact
     assert live.throughput > 0
     assert best.throughput == value(path)

@@ -253,8 +253,8 @@ sign: the mean of a normalization is added
 + packing.aligned((bias + mean * factor).reshape(-1)),
 # csdfgen/backends/native/families/pools.py
 lost: an average counts padding although it should not
-- lambda window, out, size: counted(window, out, size, padded)
-+ lambda window, out, size: counted(window, out, size, True)
+- lambda window, out, size: count_taps(window, out, size, padded)
++ lambda window, out, size: count_taps(window, out, size, True)
 lost: a pool of some columns has the padding of all
 - across = replace(windows.across, pad_top=left)
 + across = windows.across
@@ -435,8 +435,8 @@ check: a padding as wide as the window is accepted
 - if any(pad >= k for pad, k in zip(pads, (*kernel, *kernel), strict=True)):
 + if any(pad > k for pad, k in zip(pads, (*kernel, *kernel), strict=True)):
 sign: a norm of order p takes the p-th power at the end
-- exponent = constant(1 / p, accumulator_of(layer.output.dtype))
-+ exponent = constant(p, accumulator_of(layer.output.dtype))
+- exponent = constant(1 / p, accumulator_type(layer.output.dtype))
++ exponent = constant(p, accumulator_type(layer.output.dtype))
 lost: a pool that accumulates divides after every phase
 - return [*calls, *finish(work.phase.out, target)] if work.phase.last else calls
 + return [*calls, *finish(work.phase.out, target)]
@@ -476,8 +476,8 @@ check: LpNormalization of any order
 - if p not in (1, 2):
 + if p < 1:
 axis: the default axis of an old Softmax is the last
-- first = normal_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
-+ first = normal_axis(int(node.attributes.get("axis", -1)), rank)
+- first = normalize_axis(int(node.attributes.get("axis", -1 if one else 1)), rank)
++ first = normalize_axis(int(node.attributes.get("axis", -1)), rank)
 # csdfgen/ops/resampling.py
 axis: the region of an axis ends where that of the next one does
 - method["roi"] = (roi[axis], roi[axis + len(source.shape)])
@@ -529,8 +529,8 @@ bound: a part of a Concat that ends in a slab is cut
 + Rows(min(max(out.start - start, 0), size), min(max(out.stop - start - 1, 0), size))
 # csdfgen/ops/reshaping.py
 check: a Reshape that loses rows is a view
-- return not _loses_rows(layer) and layer.output.rows == source_of(layer).rows
-+ return layer.output.rows == source_of(layer).rows
+- return not _loses_rows(layer) and layer.output.rows == get_source(layer).rows
++ return layer.output.rows == get_source(layer).rows
 # csdfgen/ops/windows.py
 bound: SAME padding is put above
 - stop = min(out.stop, (length - 1 - offset) // window.stride + 1)

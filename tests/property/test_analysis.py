@@ -13,22 +13,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from csdfgen.charts import of_periodic, replay
-from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.charts import replay, trace_periodic
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops
 from csdfgen.errors import ScheduleError
 from schedules.check import check
 from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
-from schedules.selftimed import first_iteration
+from schedules.selftimed import execute_iterations
 from schedules.sizing import lower_bounds
-from schedules.starts import unit_of
+from schedules.starts import time_unit
 from schedules.static import POLICIES, static_schedule
-from schedules.storage import pareto_front, storage_for
+from schedules.storage import pareto_front, size_storage
 from schedules.throughput import throughput
 from tests.graphs import SEEDED, consistent_graphs
 
-GRAPHS = st.builds(with_serial_loops, consistent_graphs(live=False))
-SMALL = st.builds(with_serial_loops, consistent_graphs(max_actors=3, live=False))
+GRAPHS = st.builds(add_serial_loops, consistent_graphs(live=False))
+SMALL = st.builds(add_serial_loops, consistent_graphs(max_actors=3, live=False))
 
 
 @settings(SEEDED, max_examples=150)
@@ -65,7 +65,7 @@ def test_one_periodic_is_a_lower_bound(graph: CsdfGraph) -> None:
 @given(GRAPHS)
 def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
-    found = storage_for(graph, "live")
+    found = size_storage(graph, "live")
     assert found.exact and found.throughput > 0
     assert throughput(graph, found.capacities).value == found.throughput
     check(graph, static_schedule(graph, found.capacities))
@@ -80,7 +80,7 @@ def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
 def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
     best = throughput(graph).value
     assume(0 < best < inf)
-    found = storage_for(graph, "maximal")
+    found = size_storage(graph, "maximal")
     assert found.exact
     assert (
         found.throughput == best == throughput(graph, found.capacities, method="self-timed").value
@@ -164,16 +164,16 @@ def test_periodic_schedules_keep_every_dependency(graph: CsdfGraph) -> None:
 @settings(SEEDED, max_examples=60)
 @given(consistent_graphs(live=False), st.booleans())
 def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial: bool) -> None:
-    graph = with_serial_loops(graph) if serial else graph
+    graph = add_serial_loops(graph) if serial else graph
     best = throughput(graph).value
     assume(0 < best < inf)
     names = [channel.name for channel in graph.channels]
     room = dict(
-        zip(names, replay(of_periodic(graph, periodic_schedule(graph))).peaks(), strict=True)
+        zip(names, replay(trace_periodic(graph, periodic_schedule(graph))).peaks(), strict=True)
     )
     within = periodic_schedule(graph, room)
     assert within.period == 1 / Fraction(best)
-    held = replay(of_periodic(graph, within, room)).peaks()
+    held = replay(trace_periodic(graph, within, room)).peaks()
     assert all(tokens <= room[name] for name, tokens in zip(names, held, strict=True))
 
 
@@ -194,16 +194,16 @@ def test_no_firing_of_a_periodic_schedule_can_start_earlier(
     ]
     assume(later)
     name, n = data.draw(st.sampled_from(later))
-    starts[name][n] -= unit_of(schedule)
+    starts[name][n] -= time_unit(schedule)
     with pytest.raises(ScheduleError):
-        replay(of_periodic(graph, replace(schedule, starts=starts)))
+        replay(trace_periodic(graph, replace(schedule, starts=starts)))
 
 
 @settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.integers(1, 3))
 def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> None:
     assume(find_deadlock(graph) is None)
-    timing = first_iteration(graph, iterations=iterations)
+    timing = execute_iterations(graph, iterations=iterations)
     peaks = {channel.name: peak for channel, peak in zip(graph.channels, timing.peaks, strict=True)}
     schedule = static_schedule(graph, peaks, iterations)
     check(graph, schedule)
@@ -216,7 +216,7 @@ def test_every_policy_ends_within_capacities_that_suffice(
     graph: CsdfGraph, policy: str, iterations: int
 ) -> None:
     assume(find_deadlock(graph) is None)
-    found = storage_for(graph, "live")
+    found = size_storage(graph, "live")
     schedule = static_schedule(graph, found.capacities, iterations, policy)
     check(graph, schedule)
     assert {name: schedule.capacities[name] for name in found.capacities} == found.capacities

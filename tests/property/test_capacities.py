@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.dataflow.graph import with_serial_loops
+from csdfgen.dataflow.graph import add_serial_loops
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.graphs import build_graph
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.capacities import check_channels, row_limits
 from csdfgen.planning.checker import check as check_plan
-from csdfgen.planning.prepared import converted
+from csdfgen.planning.prepared import convert_network
 from csdfgen.rewriting.fuse import fuse
 from schedules import SCHEDULERS, Schedule
-from schedules.static import schedule_for
-from schedules.storage import storage_for
+from schedules.static import schedule_distribution
+from schedules.storage import size_storage
 from tests.builder import reference
 from tests.networks import check_touched, feeds
 from tests.planning import plan_from_schedule
@@ -39,10 +39,10 @@ def schedules_of(
     our own policies.
     """
     options = PlanOptions(str(parse_rows(rows)), level, image)
-    conversion = converted(network, options)
-    graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
+    conversion = convert_network(network, options)
+    graph = add_serial_loops(build_graph(conversion, options, tokens=tokens, overlap=overlap))
     sized = [
-        schedule_for(graph, storage_for(graph, target, seconds=0.2))
+        schedule_distribution(graph, size_storage(graph, target, seconds=0.2))
         for target in ("live", "maximal")
     ]
     return [*sized, *(make(graph, 1) for make in SCHEDULERS.values())]

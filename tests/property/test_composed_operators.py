@@ -16,7 +16,7 @@ import csdfgen
 import runtime
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.evaluated import run_layer
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, heights
@@ -98,7 +98,7 @@ def parts(number: int) -> tuple[Part, ...]:
         read = {k: known[t.name] for k, t in enumerate(layer.inputs) if t is not None}
         with np.errstate(all="ignore"):
             arrays = [read.get(k) for k in range(len(layer.inputs))]
-            made = run_layer(operator_of(layer), layer, arrays)
+            made = run_layer(get_operator(layer), layer, arrays)
         known.update((t.name, a) for t, a in zip(layer.outputs, made, strict=True))
         inputs = tuple(
             None if t is None else replace(t, name=f"i{k}") for k, t in enumerate(layer.inputs)
@@ -137,7 +137,7 @@ def test_operands_may_be_stored_by_any_axis(number: int) -> None:
 def test_rows_of_every_layer_are_monotone_and_inside(number: int) -> None:
     for part in parts(number):
         for height in heights(part.layer):
-            check_rows(part.layer, operator_of(part.layer), height)
+            check_rows(part.layer, get_operator(part.layer), height)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native"])
@@ -175,7 +175,7 @@ CHOOSING = frozenset(
 def _reads_all(layer: Layer) -> bool:
     """Whether it reads all rows that it declares: windows with holes need not, and Attention holds some masks whole."""
     holes = max(layer.attributes.get("dilations", (1,))) > 1
-    rows = operator_of(layer).input_rows(layer, Rows(0, 1))
+    rows = get_operator(layer).input_rows(layer, Rows(0, 1))
     masked = layer.op_type == "Attention" and any(one and len(one) > 1 for one in rows[3:])
     return layer.op_type not in CHOOSING and not holes and not masked
 

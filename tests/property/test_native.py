@@ -18,7 +18,7 @@ from csdfgen.backends.native import bound, families, strided, threads
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.registry import kernels_of, settled
+from csdfgen.backends.registry import load_backend, resolve_backend
 from csdfgen.errors import InputError, PlanError, ToolError
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
@@ -206,10 +206,10 @@ def test_a_call_without_a_native_kernel(monkeypatch: pytest.MonkeyPatch) -> None
 def test_backends_by_name(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert kernels_of("numpy").name == "numpy" and kernels_of("native").name == "native"
-    assert settled("auto") == "native"
+    assert load_backend("numpy").name == "numpy" and load_backend("native").name == "native"
+    assert resolve_backend("auto") == "native"
     with pytest.raises(InputError, match="backend='fpga': not one of auto, native, numpy"):
-        kernels_of("fpga")
+        load_backend("fpga")
 
     made = registry._made
 
@@ -221,14 +221,14 @@ def test_backends_by_name(
     monkeypatch.setattr(registry, "_made", missing)
     registry._fastest.cache_clear()
     try:
-        assert settled("auto") == "numpy" and kernels_of("auto").name == "numpy"
+        assert resolve_backend("auto") == "numpy" and load_backend("auto").name == "numpy"
     finally:
         registry._fastest.cache_clear()
     assert [record.getMessage() for record in caplog.records] == [
         "no C compiler; numpy computes instead, two to four times slower (backend='numpy' says that this is meant)"
     ]
     with pytest.raises(ToolError):
-        kernels_of("native")
+        load_backend("native")
 
 
 # Threads -----------------------------------------------------------------------------------------
@@ -303,12 +303,12 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
     seen: set[str] = set()
 
     def recorded(made: Instruction, parts: int, constants: Constants) -> list[list[Instruction]]:
-        found = threads.shared_out(made, parts, constants)
+        found = threads.divide_among_threads(made, parts, constants)
         if found != [[made]]:
             seen.add(made.kernel)
         return found
 
-    monkeypatch.setattr(bound, "shared_out", recorded)
+    monkeypatch.setattr(bound, "divide_among_threads", recorded)
     alone = NativeKernels(load())
     together = alone.shared(count)
     for number, sample in enumerate((*SAMPLES[count - 2 :: 3 * count - 5], *_LARGER)):

@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from csdfgen.model.network import Layer
-from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops.base import AliasKind, CountingScratch, Mode, Work, phases, presented, stored_rows
+from csdfgen.ops import OPERATORS, get_operator
+from csdfgen.ops.base import (
+    AliasKind,
+    CountingScratch,
+    Mode,
+    Work,
+    phases,
+    present_slab,
+    stored_rows,
+)
 from csdfgen.program.steps import Backend
 from tests.native_steps import COMPUTED_BY, backends, compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
@@ -66,7 +74,7 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
 
 def check_declared_rows(layer: Layer, feeds: Mapping[int, np.ndarray]) -> bool:
     """Whether a layer declares rows a phase at a time; then a NaN in the first or the last of them reaches the output."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     if operator.mode(layer) is not Mode.ROWS or layer.output.dtype not in ("float32", "float64"):
         return False
     stored = {
@@ -95,7 +103,7 @@ def check_declared_rows(layer: Layer, feeds: Mapping[int, np.ndarray]) -> bool:
                     copy = stored[j][held.start : held.stop].copy()
                     if j == k:
                         copy[bad - held.start] = np.nan
-                    slabs.append(presented(copy, layer, j, r))
+                    slabs.append(present_slab(copy, layer, j, r))
                 written = zip(layer.outputs, operator.written(layer, phase.out), strict=True)
                 results = [np.zeros((len(r), *t.row_shape), t.dtype) for t, r in written]
                 for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
@@ -237,7 +245,7 @@ def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int) -> Non
         layout, height, turns, backend = way
         layer, wanted = sample.layer(), want
         views = any(
-            alias.kind is not AliasKind.INPLACE for alias in operator_of(layer).aliases(layer)
+            alias.kind is not AliasKind.INPLACE for alias in get_operator(layer).aliases(layer)
         )
         if layer.output.dtype == "float32" and len(layer.outputs) == 1 and not views:
             others = followers(layer)

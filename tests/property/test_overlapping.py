@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.catalogue import device as profile_of
-from csdfgen.goals.overlap import held_rows, overlap_of
+from csdfgen.goals.overlap import count_held_rows, describe_overlap
 from csdfgen.planning.plan import Plan
 from runtime.images import random_inputs
 from tests.networks import check_touched
@@ -71,8 +71,8 @@ def test_any_network_overlaps_itself(model: onnx.ModelProto, rows: str) -> None:
 def test_buffers_of_an_order() -> None:
     """One image of demand needs rows of a window; whole layers whole tensors."""
     network = csdfgen.load("zoo:lenet5")
-    small = held_rows(csdfgen.plan(network, rows=1, policy="demand"))
-    whole = held_rows(csdfgen.plan(network, rows="whole"))
+    small = count_held_rows(csdfgen.plan(network, rows=1, policy="demand"))
+    whole = count_held_rows(csdfgen.plan(network, rows="whole"))
     tensors = csdfgen.plan(network, rows="whole").network.tensors
     assert small.keys() == whole.keys()
     for name, rows in whole.items():
@@ -84,10 +84,10 @@ def test_rates_of_whole_layers_are_those_of_arithmetic() -> None:
     """With the buffers of one image each whole layer waits until its reader has ended, so that neighbours never
     work at once; on one processor all wait for all.
     """
-    profile = profile_of(kernels_for(None).profile)
+    profile = profile_of(choose_backend(None).profile)
     network = csdfgen.load("zoo:lenet5", batch=2)
     one = csdfgen.plan(network, rows="whole")
-    found = overlap_of(
+    found = describe_overlap(
         csdfgen.plan(network, rows="whole", frames=2, policy="overlap"), one, profile
     )
     from csdfgen.devices.model import estimate
@@ -106,6 +106,6 @@ def test_the_rate_of_a_request_counts_what_its_batches_save() -> None:
     plan = csdfgen.plan(network, requests=8, memory="400KiB", backend="numpy")
     profile = profile_of("numpy-core")
     one = csdfgen.plan(network, backend="numpy")
-    found = overlap_of(plan, one, profile)
+    found = describe_overlap(plan, one, profile)
     assert found.rate == pytest.approx(8 / estimate(plan, profile).seconds)
     assert found.rate > 1.5 / estimate(one, profile).seconds

@@ -13,7 +13,7 @@ import pytest
 
 from csdfgen.errors import PlanError
 from csdfgen.planning.packing import Items, clash, lower_bound, pack, repair
-from csdfgen.planning.packing.first_fit import Arena, fit_few, grouped
+from csdfgen.planning.packing.first_fit import Arena, fit_few, group_items
 from csdfgen.planning.packing.items import breadths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def test_the_most_bytes_beside_an_item_are_those_of_some_firing() -> None:
 def test_in_bulk_is_one_by_one() -> None:
     for seed in range(150):
         items = random_items(seed, 90, fixed=seed % 2 == 0)
-        groups = grouped(items)
+        groups = group_items(items)
         order = np.random.default_rng(seed).permutation(len(groups)).tolist()
         bulk, single = (
             Arena(items, groups).fit(order, np.inf),

@@ -10,11 +10,11 @@ import pytest
 
 from schedules.peak.barriers import Tables, barriers
 from schedules.peak.bound import Cuts
-from schedules.peak.commits import followed
+from schedules.peak.commits import follow_order
 from schedules.peak.implied import Demands
 from schedules.peak.problem import Items, Link, Problem, evaluate
-from schedules.peak.search import search, uncrossed
-from schedules.peak.waypoints import through_waypoints
+from schedules.peak.search import search, uncross_order
+from schedules.peak.waypoints import search_waypoints
 
 GRAPHS = 500
 MOST_STATES = 4_000
@@ -179,10 +179,10 @@ def test_each_way_against_all_orders(block: int) -> None:
         cuts, tables = Cuts(problem), Tables(problem)
         worst = int(evaluate(problem, start).max())
         for limit in {best - 1, best, (best + worst) // 2}:
-            drained = followed(tables, start.tolist(), limit, never)
+            drained = follow_order(tables, start.tolist(), limit, never)
             barred = barriers(tables, limit + 1, never, nothing)
             for name, order in (
-                ("waypoints", through_waypoints(cuts, start, limit, never)),
+                ("waypoints", search_waypoints(cuts, start, limit, never)),
                 ("drained", None if drained is None else np.array(drained)),
                 ("barriers", None if barred is None else np.array(barred)),
             ):
@@ -190,7 +190,7 @@ def test_each_way_against_all_orders(block: int) -> None:
                     assert problem.is_order(order), (seed, name)
                     assert best <= evaluate(problem, order).max() <= limit, (seed, name)
                     reached[name] += limit == best
-        peak, order, bound = uncrossed(cuts, start, never)
+        peak, order, bound = uncross_order(cuts, start, never)
         assert problem.is_order(order) and evaluate(problem, order).max() == peak
         assert bound <= best <= peak <= worst
         reached["uncrossed"] += peak == best

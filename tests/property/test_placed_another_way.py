@@ -14,15 +14,20 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, PlanError
 from csdfgen.planning.checker import check
-from csdfgen.planning.memories import memories_of, row_traffic
+from csdfgen.planning.memories import list_memories, row_traffic
 from csdfgen.planning.packing import pack
 from csdfgen.planning.packing.minimalloc import read_items, write_items
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json
-from csdfgen.planning.replacing import in_memories, layout_of_plan, with_offsets, write_plan_items
+from csdfgen.planning.replacing import (
+    make_plan_layout,
+    replace_offsets,
+    split_memories,
+    write_plan_items,
+)
 from runtime.images import random_inputs
 from tests.networks import check_touched
 from tests.planning import to_plan
@@ -65,7 +70,7 @@ def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
         plans = []
         for offsets in (pack(items, effort="low").offsets, apart):
             write_items(solution, items, offsets)
-            plans.append((offsets, with_offsets(plan, solution, kernels_for(plan.options))))
+            plans.append((offsets, replace_offsets(plan, solution, choose_backend(plan.options))))
     for offsets, found in plans:
         assert bound <= found.planned_bytes <= int((offsets + items.sizes).max())
         assert found.arena_bound == bound and found.order == plan.order
@@ -76,10 +81,10 @@ def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
 
 def test_offsets_that_share_bytes_are_refused(tmp_path: Path) -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:lenet5"))
-    items = layout_of_plan(plan).named()
+    items = make_plan_layout(plan).named()
     write_items(tmp_path / "solution.csv", items, np.zeros(len(items), np.int64))
     with pytest.raises(InputError, match="overlap during firings"):
-        with_offsets(plan, tmp_path / "solution.csv", kernels_for(plan.options))
+        replace_offsets(plan, tmp_path / "solution.csv", choose_backend(plan.options))
 
 
 @settings(max_examples=8, deadline=None)
@@ -87,8 +92,8 @@ def test_offsets_that_share_bytes_are_refused(tmp_path: Path) -> None:
 def test_two_memories(model: onnx.ModelProto, rows: str, share: float) -> None:
     plan = some_plan(model, rows)
     fast = max(16, int(share * plan.planned_bytes))
-    found = in_memories(plan, fast, 2**30)
-    first, second = memories_of(found)
+    found = split_memories(plan, fast, 2**30)
+    first, second = list_memories(found)
     assert (first.name, second.name, first.size, second.size) == ("fast", "slow", fast, 2**30)
     assert first.used <= fast and first.used + 16 <= found.border <= first.used + 31
     assert found.planned_bytes == (found.border + second.used if second.used else first.used)
@@ -99,18 +104,20 @@ def test_two_memories(model: onnx.ModelProto, rows: str, share: float) -> None:
     assert first.written + second.written == sum(int(rows.sum()) for rows in writes.values())
     runs_as(found, plan)
     again = to_plan(from_json(to_json(found)), plan.network)
-    assert memories_of(again) == memories_of(found)
+    assert list_memories(again) == list_memories(found)
 
 
 def test_more_fast_memory_moves_less_to_the_slow_one() -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:lenet5"))
-    moved = [memories_of(in_memories(plan, fast, 2**20))[1].moved for fast in (512, 2048, 8192)]
+    moved = [
+        list_memories(split_memories(plan, fast, 2**20))[1].moved for fast in (512, 2048, 8192)
+    ]
     assert moved[0] > moved[1] > moved[2]
 
 
 def test_rows_across_the_border_are_refused() -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:lenet5"), count="activations")
-    plan = in_memories(plan, 4096, 2**20)
+    plan = split_memories(plan, 4096, 2**20)
     check(plan)
     row = max(b.row_bytes for b in plan.rolling)
     faults = (
@@ -139,7 +146,7 @@ def test_memories_that_are_too_small_or_exchanged() -> None:
 def test_a_plan_with_memories_is_that_of_one_call() -> None:
     network = csdfgen.load("zoo:lenet5")
     one = csdfgen.plan(network, fast="4KiB", slow="1MiB")
-    two = in_memories(csdfgen.plan(network), 4096, 2**20)
+    two = split_memories(csdfgen.plan(network), 4096, 2**20)
     assert one.regions == two.regions and one.options == two.options
     small = csdfgen.plan(network, goal="memory", fast="4KiB", slow="1MiB")
     assert small.border and small.figures["peak_live"] <= one.figures["peak_live"]

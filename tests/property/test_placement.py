@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csdfgen.planning.buffers import Access, Buffer
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
+from csdfgen.planning.lifetimes import Lifetimes, firing_times, trace_lifetimes
 from csdfgen.planning.placement import Placement, place
 from csdfgen.program.steps import ALIGNMENT
 
@@ -74,7 +74,7 @@ def test_what_is_alive_together_shares_no_byte(
     case: tuple[list[Buffer], list[tuple[str, int]], dict[str, np.ndarray]],
 ) -> None:
     buffers, order, scratch = case
-    lifetimes, times = lifetimes_of(order, buffers), times_of(order)
+    lifetimes, times = trace_lifetimes(order, buffers), firing_times(order)
     wanted = {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
     placed = place(buffers, lifetimes, wanted)
     pieces = pieces_of(buffers, lifetimes, placed, times)

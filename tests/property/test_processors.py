@@ -21,18 +21,18 @@ import csdfgen
 import runtime
 from csdfgen.backends.native.build import find_compiler
 from csdfgen.backends.native.structures import SOURCES
-from csdfgen.backends.registry import kernels_of, settled
+from csdfgen.backends.registry import load_backend, resolve_backend
 from csdfgen.devices.catalogue import device
 from csdfgen.errors import InputError, PlanError, ScheduleError
-from csdfgen.goals.throughput import of_mapping
+from csdfgen.goals.throughput import predict_mapping
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.checker import check
 from csdfgen.planning.pipelined import Pipelined
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.planner import assemble, planned
+from csdfgen.planning.planner import assemble, plan_phased
 from csdfgen.planning.prepared import prepare
-from csdfgen.planning.waits import Waits, check_waits, lists_of
+from csdfgen.planning.waits import Waits, check_waits, split_by_processor
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
@@ -58,7 +58,7 @@ def interleaved(
     bound, plan = frame._bound, frame.plan
 
     def fire(first: int) -> None:
-        lists = lists_of(plan.order, plan.mapping)
+        lists = split_by_processor(plan.order, plan.mapping)
         done = [0] * len(lists)
         while left := [core for core, one in enumerate(lists) if done[core] < len(one)]:
             ready = [
@@ -134,7 +134,7 @@ def test_every_wait_that_is_missing_or_too_short_is_found() -> None:
 @pytest.mark.parametrize("part", range(2))
 def test_any_mapping_of_any_network(part: int) -> None:
     """Layers on any processors, that may wait for each other in turn; buffers with few slots or many."""
-    kernels: Backend = kernels_of("numpy")
+    kernels: Backend = load_backend("numpy")
 
     @settings(
         max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -147,7 +147,7 @@ def test_any_mapping_of_any_network(part: int) -> None:
         options = PlanOptions(rows=rng.choice(["1", "2", "auto"]), backend="numpy")
         prepared = prepare(network, options, kernels)
         single = prepared.for_images(1)
-        one = planned(single, single.phased())
+        one = plan_phased(single, single.phased())
         pipelined = Pipelined.of(prepared, one, 3)
         mapping = {work.name: rng.randrange(cores) for work in one.conversion.actors}
         mapping[one.conversion.actors[-1].name] = cores - 1
@@ -224,13 +224,13 @@ def test_signals_order_memory(tmp_path: Path) -> None:
 def test_the_period_is_that_of_self_timed_execution() -> None:
     """Once the pipeline is full, each further image takes a period; no image takes less than the busiest processor."""
     profile = [device("native-core")]
-    six, seven = (of_mapping(small(frames), profile) for frames in (6, 7))
+    six, seven = (predict_mapping(small(frames), profile) for frames in (6, 7))
     assert six.period is not None and six.period == seven.period
     assert six.period == pytest.approx(seven.seconds - six.seconds, rel=1e-3)
     assert six.period >= max(six.loads) - 1e-9
     assert six.seconds < 0.75 * six.sequential, "processors overlap"
     assert sum(six.loads) * 6 == pytest.approx(six.sequential)
-    assert of_mapping(small(1), profile).period is None
+    assert predict_mapping(small(1), profile).period is None
 
 
 def test_each_processor_may_be_another_device() -> None:
@@ -238,11 +238,11 @@ def test_each_processor_may_be_another_device() -> None:
     network = csdfgen.load("zoo:squeezenet1_1@64x64", batch=3)
     names = "jetson-tx2,raspberry-pi-4"
     plan = csdfgen.plan(network, goal="throughput", frames=3, device=names, backend="numpy")
-    found = of_mapping(plan, [device(name) for name in names.split(",")])
+    found = predict_mapping(plan, [device(name) for name in names.split(",")])
     spent = np.array(found.loads)
     assert set(found.mapping.values()) == {0, 1} and found.device == "jetson-tx2, raspberry-pi-4"
     assert found.period is not None and found.period >= spent.max() * 0.999
-    alone = of_mapping(plan, [device("raspberry-pi-4")])
+    alone = predict_mapping(plan, [device("raspberry-pi-4")])
     assert alone.loads[0] > alone.loads[1] and alone.loads[1] == pytest.approx(found.loads[1])
     with pytest.raises(InputError, match="names 2 processors, threads=3 asks for 3"):
         csdfgen.plan(network, goal="throughput", threads=3, frames=3, device=names)
@@ -255,15 +255,15 @@ def test_a_plan_file_has_the_mapping() -> None:
     plan = small()
     network = csdfgen.load(residual_classifier(batch=4), batch=4)
     data = to_json(plan)
-    again = to_plan(from_json(data), network, kernels_of("numpy"))
+    again = to_plan(from_json(data), network, load_backend("numpy"))
     assert again.mapping == plan.mapping and again.waits == plan.waits and to_json(again) == data
     lacking = {**data, "mapping": {k: v for k, v in data["mapping"].items() if k != "conv1"}}
     with pytest.raises(PlanError, match="one of them alone has 'conv1'"):
-        to_plan(from_json(lacking), network, kernels_of("numpy"))
+        to_plan(from_json(lacking), network, load_backend("numpy"))
     with pytest.raises(PlanError, match="maps no actor to processor 1, but to 5"):
         from_json({**data, "mapping": {name: 5 * core for name, core in plan.mapping.items()}})
     other = {**data["mapping"], "conv1": 1 - data["mapping"]["conv1"]}
-    check(to_plan(from_json({**data, "mapping": other}), network, kernels_of("numpy")))
+    check(to_plan(from_json({**data, "mapping": other}), network, load_backend("numpy")))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_refusals(given_options: dict[str, object], said: str) -> None:
 def test_networks_with_ifs_are_refused() -> None:
     network = csdfgen.load("zoo:b_alexnet")
     with pytest.raises(InputError, match="for networks without Ifs"):
-        csdfgen.plan(network, goal="throughput", threads=2, backend=settled("auto"))
+        csdfgen.plan(network, goal="throughput", threads=2, backend=resolve_backend("auto"))
     plan = small()
     broken = replace(plan, mapping=dict.fromkeys(list(plan.mapping)[1:], 0))
     with pytest.raises(PlanError, match="one of them alone has"):

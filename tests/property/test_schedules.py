@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import CapacityExceededError, DeadlockError, ScheduleError
 from schedules import SCHEDULERS, Firing, Schedule, check
-from schedules.schedule import compact, expand, from_json, to_json
+from schedules.schedule import compact_loops, expand, from_json, to_json
 from tests.graphs import SEEDED, consistent_graphs
 
 policies = st.sampled_from(sorted(SCHEDULERS))
@@ -143,7 +143,7 @@ firings = st.builds(
 @settings(SEEDED, max_examples=300)
 def test_loops_lose_nothing_of_any_sequence(sequence: list[Firing]) -> None:
     for nested in (True, False):
-        assert list(expand(compact(sequence, nested=nested))) == sequence
+        assert list(expand(compact_loops(sequence, nested=nested))) == sequence
 
 
 @given(
@@ -159,7 +159,7 @@ def test_loops_lose_nothing_of_sequences_that_repeat(patterns: list[list[str]], 
         sequence.append(Firing(actor, fired[actor] % phases[actor]))
         fired[actor] += 1
     for nested in (True, False):
-        assert list(expand(compact(sequence, nested=nested))) == sequence
+        assert list(expand(compact_loops(sequence, nested=nested))) == sequence
 
 
 @given(consistent_graphs(), policies, st.integers(1, 3))

@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from csdfgen.cli import main
-from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
-from csdfgen.dataflow.transform import in_largest_tokens, with_space_channels, without
+from csdfgen.dataflow.graph import Channel, CsdfGraph, add_serial_loops, repetition_vector
+from csdfgen.dataflow.transform import add_space_channels, enlarge_tokens, remove_channels
 from schedules.analysis import analyze, to_json
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from schedules.throughput import throughput
 from sdf3_bridge import sdf3xml
 from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
@@ -120,7 +120,7 @@ def test_what_is_written_is_read_back(pair: tuple[CsdfGraph, WriteOptions]) -> N
 @settings(SEEDED, max_examples=100)
 @given(decorated_graphs(live=False))
 def test_a_file_is_analysed_as_the_graph_is(graph: CsdfGraph) -> None:
-    graph = with_serial_loops(graph)
+    graph = add_serial_loops(graph)
     back = sdf3xml.from_xml(sdf3xml.to_xml(graph))
     assert to_json(analyze(back, with_latency=True)) == to_json(analyze(graph, with_latency=True))
 
@@ -131,7 +131,7 @@ def test_capacities_as_channels_give_the_throughput_of_capacities(
     pair: tuple[CsdfGraph, WriteOptions],
 ) -> None:
     graph, options = pair
-    graph = with_serial_loops(graph)
+    graph = add_serial_loops(graph)
     bounded = sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions(capacities=options.capacities)))
     assert throughput(bounded).value == throughput(graph, options.capacities).value
     assert repetition_vector(bounded) == repetition_vector(graph)
@@ -141,8 +141,8 @@ def test_capacities_as_channels_give_the_throughput_of_capacities(
 @given(graphs_and_options())
 def test_larger_tokens_change_nothing_but_the_unit(pair: tuple[CsdfGraph, WriteOptions]) -> None:
     graph, options = pair
-    graph = with_serial_loops(graph)
-    divided, capacities = in_largest_tokens(graph, options.capacities)
+    graph = add_serial_loops(graph)
+    divided, capacities = enlarge_tokens(graph, options.capacities)
     assert throughput(divided, capacities).value == throughput(graph, options.capacities).value
     for before, after in zip(graph.channels, divided.channels, strict=True):
         for one, other in (
@@ -155,23 +155,23 @@ def test_larger_tokens_change_nothing_but_the_unit(pair: tuple[CsdfGraph, WriteO
             not any(after.production)
             or gcd(*after.production, *after.consumption, after.initial_tokens) == 1
         )
-    assert in_largest_tokens(divided, capacities) == (divided, capacities)
-    forward = with_space_channels(divided, capacities)
+    assert enlarge_tokens(divided, capacities) == (divided, capacities)
+    forward = add_space_channels(divided, capacities)
     assert throughput(forward).value == throughput(graph, options.capacities).value
-    assert without(forward, "space") == divided
+    assert remove_channels(forward, "space") == divided
 
 
 @settings(SEEDED, max_examples=60)
 @given(decorated_graphs(max_actors=3))
 def test_the_least_storage_has_as_many_bytes_in_larger_tokens(graph: CsdfGraph) -> None:
-    graph = with_serial_loops(graph)
-    divided = in_largest_tokens(graph)[0]
+    graph = add_serial_loops(graph)
+    divided = enlarge_tokens(graph)[0]
     # a self-loop of one token, which is not sized, may come of one of several
     assume(
         [channel.is_serial for channel in divided.channels]
         == [channel.is_serial for channel in graph.channels]
     )
-    found, other = storage_for(graph, "live", "bytes"), storage_for(divided, "live", "bytes")
+    found, other = size_storage(graph, "live", "bytes"), size_storage(divided, "live", "bytes")
     assert found.exact and other.exact and found.size == other.size
 
 

@@ -12,17 +12,17 @@ from math import inf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops
 from schedules.hitting import Cuts
 from schedules.liveness import find_deadlock
 from schedules.patterns import periodic_levels
-from schedules.rings import Rings, rings_of
+from schedules.rings import Rings, split_rings
 from schedules.sizing import LIVE, Goal, Sizing
-from schedules.storage import pareto_front, storage_for
+from schedules.storage import pareto_front, size_storage
 from schedules.throughput import throughput
 from tests.graphs import SEEDED, consistent_graphs
 
-GRAPHS = st.builds(with_serial_loops, consistent_graphs(live=False))
+GRAPHS = st.builds(add_serial_loops, consistent_graphs(live=False))
 OVERLAPPING = consistent_graphs(live=False)
 
 _SHARES = 300
@@ -44,7 +44,7 @@ def test_rings_need_their_sums(graph: CsdfGraph, slower: int) -> None:
     goal = Goal(sizing.unlimited * (4 + slower) / 4) if slower < 4 else LIVE
     floor = [0] * len(sizing.sized)
     for cycle in sizing.judge(sizing.capacities(dict(enumerate(floor))), goal):
-        for ring in rings_of(cycle):
+        for ring in split_rings(cycle):
             found = Rings(sizing).least_sum(ring, floor, floor, goal)
             if found is None:
                 continue
@@ -75,7 +75,7 @@ def test_periodic_schedules_give_enough_storage(graph: CsdfGraph, slower: Fracti
         for place, capacity in sizing.capacities(dict(enumerate(levels))).items()
     }
     assert throughput(graph, capacities, method="self-timed").value >= 1 / period
-    assert sum(capacities.values()) >= storage_for(graph, 1 / period).size
+    assert sum(capacities.values()) >= size_storage(graph, 1 / period).size
 
 
 @settings(SEEDED, max_examples=40)

@@ -9,7 +9,7 @@ import pytest
 
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.formats import FLOAT32
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import CountingScratch, Scratch, Work, phases
 from csdfgen.program.steps import Scratchpad, Step, View
 from tests.lowered import run_step
@@ -99,7 +99,7 @@ def test_a_workspace_may_lie_between_rows_that_are_evenly_spaced() -> None:
     onto itself.
     """
     layer = build("Conv", (1, 4, 6, 5), (4, 1, 3, 3), pads=[1, 1, 1, 1], group=4)
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     (phase,) = phases(operator, layer, 6)
     memory = {"m": np.full(1 << 16, PATTERN, np.uint8)}
     rows = tuple(range(0, 6 * 8192, 8192))

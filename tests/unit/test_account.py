@@ -15,7 +15,7 @@ import csdfgen
 import runtime
 from benchmarks.bench_boards import ram, sections
 from csdfgen.backends.native.structures import PANEL
-from csdfgen.emission.account import account_of
+from csdfgen.emission.account import account_memory
 from csdfgen.emission.emit import emitted_account
 from csdfgen.emission.targets import STACK, TARGETS
 from csdfgen.planning.plan import Plan
@@ -66,9 +66,9 @@ def test_the_account_is_what_the_linker_says(name: str, form: str, tmp_path: Pat
 def test_nothing_is_packed_for_the_account(name: str, backend: str, weights: str) -> None:
     """It is that of the compiled program, which computes what it should."""
     plan = csdfgen.plan(csdfgen.load(NETWORKS[name]()), backend=backend, weights=weights)
-    account = account_of(plan)
+    account = account_memory(plan)
     program = runtime.compile(plan)
-    assert program.account == account == account_of(plan)
+    assert program.account == account == account_memory(plan)
     assert account.total == account.constants + account.program + plan.total_bytes
     assert (account.program > 0) is (backend == "native")
     feeds = feeds_of(plan, 0)
@@ -105,5 +105,5 @@ def single_layer(rng: np.random.Generator) -> tuple[onnx.ModelProto, int]:
 def test_weights_take_no_more_than_a_vector_behind_the_last(seed: int) -> None:
     """Of any number of outputs, in any number of groups: vectors of weights and of biases are read whole."""
     model, own = single_layer(np.random.default_rng(seed))
-    account = account_of(csdfgen.plan(csdfgen.load(model), backend="native"))
+    account = account_memory(csdfgen.plan(csdfgen.load(model), backend="native"))
     assert own <= account.constants <= own + 2 * 4 * (PANEL - 1)

@@ -26,7 +26,7 @@ from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError
 from csdfgen.model.network import Layer, Network, Node
 from csdfgen.phases.conversion import Conversion, convert
-from csdfgen.phases.graphs import digest_of
+from csdfgen.phases.graphs import digest_conversion
 from csdfgen.phases.heights import RowSpec, parse_rows
 from csdfgen.planning.plan import Plan
 from runtime import report as reports
@@ -182,7 +182,7 @@ def through_pickle(value: Any) -> Any:
 def test_a_network_runs_after_the_journey(net: Network, again: Callable[[Any], Any]) -> None:
     net.producer  # noqa: B018 -- a cached mapping goes nowhere
     made = again(net)
-    assert digest_of(convert(made)) == digest_of(convert(net))
+    assert digest_conversion(convert(made)) == digest_conversion(convert(net))
     assert made.parameter_bytes == net.parameter_bytes and repr(made) == repr(net)
     x = random_inputs(net, 0)
     ours, theirs = runtime.run(csdfgen.plan(net), x), runtime.run(csdfgen.plan(made), x)
@@ -209,7 +209,10 @@ def test_arrays_that_layers_share_stay_shared(net: Network) -> None:
 
 def test_conversions_graphs_schedules_and_answers_travel(net: Network) -> None:
     conversion: Conversion = through_pickle(convert(net, 2))
-    assert digest_of(conversion) == digest_of(convert(net, 2)) and str(conversion.rows) == "2"
+    assert (
+        digest_conversion(conversion) == digest_conversion(convert(net, 2))
+        and str(conversion.rows) == "2"
+    )
     assert conversion.actor["conv1"].layer is conversion.network.layers[0]  # not a second one
     graph = csdfgen.convert(net)
     for value in (graph, csdfgen.schedule(graph), csdfgen.analyze(graph, with_latency=True)):

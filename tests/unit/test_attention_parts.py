@@ -14,8 +14,8 @@ import csdfgen
 import runtime
 from csdfgen.model.network import Layer, Network
 from csdfgen.rewriting import fuse as rewriting
-from csdfgen.rewriting.attention import attend
-from csdfgen.rewriting.functions import as_one_layer
+from csdfgen.rewriting.attention import fuse_attention
+from csdfgen.rewriting.functions import fuse_functions
 from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
 from tests.ways import ways
@@ -146,7 +146,7 @@ def test_an_attention_of_two_heads_has_two_parts(pattern: Pattern) -> None:
     assert all(layer.output.shape == (1, TOKENS, WIDTH // 2) for layer in found)
     joins = [layer for layer in network.layers if layer.op_type == "Concat"]
     assert len(found) == 2 * len(joins) > 0
-    whole = attend(as_one_layer(csdfgen.load(model_of(pattern))))
+    whole = fuse_attention(fuse_functions(csdfgen.load(model_of(pattern))))
     assert whole.parameter_bytes == network.parameter_bytes
 
 
@@ -195,7 +195,7 @@ def test_parts_take_less_memory_and_change_results_by_rounding_alone(
     found = {}
     for parts in (True, False):
         if not parts:
-            monkeypatch.setattr(rewriting, "attend_in_parts", lambda network: network)
+            monkeypatch.setattr(rewriting, "split_attention", lambda network: network)
         plan = csdfgen.plan(csdfgen.load(model), rows="16", backend="native")
         (y,) = runtime.compile(plan)(image(130)).values()
         found[parts] = plan.figures["peak_live"], np.array(y)

@@ -20,13 +20,13 @@ from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.errors import CapacityExceededError, PlanError
 from csdfgen.lowering.program import lower
 from csdfgen.model.options import PlanOptions
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer
 from csdfgen.planning.checker import check
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Addresses, Plan
-from csdfgen.planning.planner import assemble, plan_of
+from csdfgen.planning.planner import assemble, plan_fixed_heights
 from csdfgen.program.steps import ALIGNMENT, Backend, Scratchpad, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference
@@ -214,7 +214,9 @@ def test_both_backends_compute_what_onnxruntime_computes(
     model, x = make()
     network, want = csdfgen.load(model), reference(model, x)
     for kernels in BACKENDS:
-        plan = place(plan_of(network, PlanOptions(rows=str(rows), fuse=fuse), kernels), kernels)
+        plan = place(
+            plan_fixed_heights(network, PlanOptions(rows=str(rows), fuse=fuse), kernels), kernels
+        )
         equal(Executable(plan, kernels=kernels)(x), want)
 
 
@@ -223,7 +225,7 @@ def test_both_backends_compute_what_onnxruntime_computes(
 def test_no_backend_touches_more_than_is_planned(make: Callable[[], Made], rows: int | str) -> None:
     model, x = make()
     for kernels in BACKENDS:
-        plan = plan_of(csdfgen.load(model), PlanOptions(rows=str(rows)), kernels)
+        plan = plan_fixed_heights(csdfgen.load(model), PlanOptions(rows=str(rows)), kernels)
         _, measured = Executable(plan, kernels=kernels).measure(x)
         assert measured.touched_bytes <= plan.planned_bytes
 
@@ -243,7 +245,7 @@ def test_sums_of_float16_are_held_apart_by_both(rows: int | str, place: Place) -
     x = _image("x", (1, 3, 7, 5))["x"].astype(np.float16)
     want = x.astype(np.float64).mean((2, 3), keepdims=True)
     for kernels in BACKENDS:
-        plan = place(plan_of(network, PlanOptions(rows=str(rows)), kernels), kernels)
+        plan = place(plan_fixed_heights(network, PlanOptions(rows=str(rows)), kernels), kernels)
         steps = [one for one in lower(plan, kernels).firings if isinstance(one, Step)]
         assert all(one.states[0].format.dtype == "float32" for one in steps)
         got = Executable(plan, kernels=kernels)(x)["mean"]
@@ -257,7 +259,7 @@ def test_images_of_an_iteration(frames: int, place: Place) -> None:
     x = _image("x", (2, 3, 8, 6))
     network, want = csdfgen.load(model), reference(model, x)
     for kernels in BACKENDS:
-        plan = place(plan_of(network, PlanOptions(frames=frames), kernels), kernels)
+        plan = place(plan_fixed_heights(network, PlanOptions(frames=frames), kernels), kernels)
         equal(Executable(plan, kernels=kernels)(x), want)
 
 
@@ -269,11 +271,11 @@ def test_the_networks_have_every_operator_and_every_mode() -> None:
     for make in NETWORKS:
         for fuse in ("none", "full"):
             network = csdfgen.load(make()[0])
-            plan = plan_of(network, PlanOptions(rows="1", fuse=fuse), PYTHON)
+            plan = plan_fixed_heights(network, PlanOptions(rows="1", fuse=fuse), PYTHON)
             for step in lower(plan, PYTHON).firings:
                 if isinstance(step, Step):
                     for one in (step.layer, *step.layer.epilogue):
-                        seen.add((one.op_type, operator_of(one).mode(one)))
+                        seen.add((one.op_type, get_operator(one).mode(one)))
     assert {name for name, _ in seen} == set(_KERNELS)
     accumulating = {name for name, mode in seen if mode is Mode.ACCUMULATE}
     assert accumulating >= {"Conv", "Flatten", "Gemm", "GlobalAveragePool", "MaxPool", "Reshape"}
@@ -287,7 +289,7 @@ def test_a_plan_of_the_other_backend_with_less_workspace_is_refused(
     planned: Backend, run: Backend
 ) -> None:
     network = csdfgen.load((scores if planned is PYTHON else one_row_softmax)()[0])
-    plan = plan_of(network, PlanOptions(rows="1"), planned)
+    plan = plan_fixed_heights(network, PlanOptions(rows="1"), planned)
     with pytest.raises(PlanError, match=r"^firing \d+ \(.*needs \d+ bytes of workspace") as caught:
         Executable(plan, kernels=run)
     assert "\n" not in str(caught.value)
@@ -320,7 +322,7 @@ class Lines(NumpyKernels):
 @pytest.mark.parametrize("result", ["stored", "arena"])
 def test_blocks_are_aligned_as_the_backend_wants(result: str) -> None:
     network = csdfgen.load(squeeze_and_excite())
-    plan = plan_of(network, PlanOptions(rows="1", result=result), Lines())
+    plan = plan_fixed_heights(network, PlanOptions(rows="1", result=result), Lines())
     starts = [
         at
         for buffer in plan.buffers
@@ -328,7 +330,7 @@ def test_blocks_are_aligned_as_the_backend_wants(result: str) -> None:
         for at in plan.regions[buffer.name].table[row : row + 1]
     ]
     assert len(starts) > 10 and not any(at % 64 for at in starts)
-    plain = plan_of(network, PlanOptions(rows="1", result=result), NUMPY)
+    plain = plan_fixed_heights(network, PlanOptions(rows="1", result=result), NUMPY)
     with pytest.raises(PlanError, match=r"starts at byte .*, which is no multiple of 64"):
         check(replace(plan, regions=plain.regions, pools=plain.pools))
 
@@ -336,7 +338,7 @@ def test_blocks_are_aligned_as_the_backend_wants(result: str) -> None:
 @pytest.mark.parametrize("kernels", BACKENDS, ids=lambda kernels: kernels.name)
 def test_scattered_rows_that_overlap_are_refused(kernels: Backend) -> None:
     network = csdfgen.load(two()[0])
-    plan = plan_of(network, PlanOptions(rows="1"), kernels)
+    plan = plan_fixed_heights(network, PlanOptions(rows="1"), kernels)
     moved = scattered(plan, kernels, recycled=False)
     name = moved.rolling[0].name
     region = moved.regions[name]

@@ -10,14 +10,14 @@ import pytest
 
 from csdfgen.errors import InputError, ScheduleError
 from csdfgen.paper.batches.literal import Literal
-from csdfgen.paper.batches.random_chains import Task, compared, replayed, tasks
-from schedules.batches.baselines import best_uniform, fixed, greedy, largest_uniform
+from csdfgen.paper.batches.random_chains import Task, compare_planners, replay_plan, tasks
+from schedules.batches.baselines import largest_uniform, plan_best_uniform, plan_fixed, plan_greedy
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.exact import ExactSearch
-from schedules.batches.planning import cheapest, exhaustive, printed, within
+from schedules.batches.planning import plan_cheapest, plan_exhaustively, plan_printed, plan_within
 from schedules.batches.plans import BatchFiring, ChainPlan, batches
 from schedules.batches.replay import replay
-from schedules.batches.steps import Steps, least
+from schedules.batches.steps import Steps, merge_least
 from schedules.batches.tables import Tables
 
 
@@ -78,14 +78,14 @@ def random_costs(rng: random.Random, images: int) -> tuple[int, ...]:
 
 def test_the_worked_example_takes_10_an_image() -> None:
     chain = example()
-    plan = printed(chain, 2, 7, unit=1)
+    plan = plan_printed(chain, 2, 7, unit=1)
     assert plan is not None and plan.cost_per_image == 10
     assert [batches(plan, k) for k in range(3)] == [(2,), (1, 1), (2,)]
     done = replay(chain, plan)
     assert (done.peak, done.cost) == (7, 20)
-    base = fixed(chain, 2, 7)
+    base = plan_fixed(chain, 2, 7)
     assert base is not None and base.cost_per_image == 12 and base.rounds == (1, 1)
-    assert greedy(chain, 2, 7) is None  # 2 + 2 and 4 beside
+    assert plan_greedy(chain, 2, 7) is None  # 2 + 2 and 4 beside
 
 
 def test_the_tables_are_the_recurrences() -> None:
@@ -104,22 +104,22 @@ def test_a_product_with_no_images_spoils_every_entry() -> None:
 
 def test_images_gather_between_layers_that_take_few() -> None:
     chain = gathering()
-    assert printed(chain, 2, 5, unit=1) is None
-    plan = cheapest(chain, 2, 5, rounds=False, searched=0)
+    assert plan_printed(chain, 2, 5, unit=1) is None
+    plan = plan_cheapest(chain, 2, 5, rounds=False, searched=0)
     assert plan is not None and plan.cost == 16
     assert [call.held for call in replay(chain, plan).calls] == [5, 5, 4, 5]
 
 
 def test_the_printed_latency_bound_is_of_one_image() -> None:
     chain = example()
-    accepted = printed(chain, 2, 7, unit=1, cost_limit=12)
+    accepted = plan_printed(chain, 2, 7, unit=1, cost_limit=12)
     assert accepted is not None and accepted.cost == 20
-    assert printed(chain, 2, 7, unit=1, cost_limit=9) is None
-    kept = within(chain, 2, 7, 12)
+    assert plan_printed(chain, 2, 7, unit=1, cost_limit=9) is None
+    kept = plan_within(chain, 2, 7, 12)
     assert kept is not None and (kept.images, kept.cost) == (1, 12)
-    both = within(chain, 2, 7, 20)
+    both = plan_within(chain, 2, 7, 20)
     assert both is not None and (both.images, both.cost) == (2, 20)
-    assert within(chain, 2, 7, 11) is None
+    assert plan_within(chain, 2, 7, 11) is None
 
 
 # Against all orders ---------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_the_printed_latency_bound_is_of_one_image() -> None:
 
 def test_random_networks_against_all_orders() -> None:
     """All 3,000 are in `csdfgen reproduce vbs`."""
-    found = compared(400)
+    found = compare_planners(400)
     assert found["printed"].feasible > 200
     assert all(one.below == 0 for one in found.values())
     assert found["printed"].worse > 0 and found["printed"].missed > 0
@@ -150,14 +150,14 @@ def test_branches_against_all_orders() -> None:
     feasible = 0
     for _ in range(150):
         task = branched(rng)
-        best = exhaustive(task.chain, task.images, task.memory)
+        best = plan_exhaustively(task.chain, task.images, task.memory)
         plans = [
-            printed(task.chain, task.images, task.memory, unit=1),
-            cheapest(task.chain, task.images, task.memory, rounds=False, searched=0),
-            cheapest(task.chain, task.images, task.memory, rounds=False),
+            plan_printed(task.chain, task.images, task.memory, unit=1),
+            plan_cheapest(task.chain, task.images, task.memory, rounds=False, searched=0),
+            plan_cheapest(task.chain, task.images, task.memory, rounds=False),
             best,
         ]
-        assert all(replayed(task, plan) for plan in plans)
+        assert all(replay_plan(task, plan) for plan in plans)
         for plan in plans:
             assert plan is None or (best is not None and plan.cost >= best.cost)
         feasible += best is not None
@@ -196,15 +196,15 @@ def test_a_search_that_gives_up_says_so() -> None:
     chain = example()
     search = ExactSearch(chain, most_states=1)
     assert search.best(2, 7) is None and search.given_up
-    plan = cheapest(chain, 2, 7, rounds=False, searched=0)
+    plan = plan_cheapest(chain, 2, 7, rounds=False, searched=0)
     assert plan is not None and not plan.proven
 
 
 def test_batches_that_are_not_nested_are_found() -> None:
     """A chain on which parting and gathering alone cost more than all orders do."""
     for task in tasks(800):
-        nested = cheapest(task.chain, task.images, task.memory, rounds=False, searched=0)
-        whole = cheapest(task.chain, task.images, task.memory, rounds=False)
+        nested = plan_cheapest(task.chain, task.images, task.memory, rounds=False, searched=0)
+        whole = plan_cheapest(task.chain, task.images, task.memory, rounds=False)
         assert (nested is None) == (whole is None)
         if nested is not None and whole is not None and whole.cost < nested.cost:
             return
@@ -231,9 +231,9 @@ def test_one_table_knows_all_memories() -> None:
 def test_coarse_memory_never_exceeds_its_plan_and_never_costs_less() -> None:
     worse = 0
     for task in tasks(200, seed=10):
-        fine = printed(task.chain, task.images, task.memory, unit=1)
-        coarse = printed(task.chain, task.images, task.memory, unit=3)
-        assert replayed(task, coarse)
+        fine = plan_printed(task.chain, task.images, task.memory, unit=1)
+        coarse = plan_printed(task.chain, task.images, task.memory, unit=3)
+        assert replay_plan(task, coarse)
         if coarse is None:
             worse += fine is not None
         else:
@@ -244,29 +244,31 @@ def test_coarse_memory_never_exceeds_its_plan_and_never_costs_less() -> None:
 
 def test_rounds_take_a_request_that_does_not_fit_as_a_whole() -> None:
     chain = Chain((layer("a", (4, 6, 9, 12), (3, 1), 1),))
-    assert cheapest(chain, 4, 9, rounds=False) is None  # three wait: 9, and a call on one takes 5
-    plan = cheapest(chain, 4, 10)
+    assert (
+        plan_cheapest(chain, 4, 9, rounds=False) is None
+    )  # three wait: 9, and a call on one takes 5
+    plan = plan_cheapest(chain, 4, 10)
     assert plan is not None and plan.rounds == (2, 2) and plan.cost == 12
     assert replay(chain, plan).peak == 10
 
 
 def test_rounds_are_never_dearer_than_uniform_batches_or_the_greedy_rule() -> None:
     for task in tasks(200, seed=11):
-        ours = cheapest(task.chain, task.images, task.memory, searched=0)
-        assert replayed(task, ours)
-        for rule in (fixed, best_uniform, greedy):
+        ours = plan_cheapest(task.chain, task.images, task.memory, searched=0)
+        assert replay_plan(task, ours)
+        for rule in (plan_fixed, plan_best_uniform, plan_greedy):
             theirs = rule(task.chain, task.images, task.memory)
-            assert replayed(task, theirs)
+            assert replay_plan(task, theirs)
             assert theirs is None or (ours is not None and ours.cost <= theirs.cost)
 
 
 def test_steps_are_the_least_of_their_alternatives() -> None:
     one, two = Steps.of(4, 10.0), Steps.of(8, 3.0)
-    both = least([(1, (one,)), (2, (two,)), (3, (Steps.of(6, 12.0),))], 10)
+    both = merge_least([(1, (one,)), (2, (two,)), (3, (Steps.of(6, 12.0),))], 10)
     assert both is not None and [both.at(m) for m in (3, 4, 7, 8)] == [inf, 10, 10, 3]
     assert [both.chosen(m) for m in (4, 8)] == [1, 2]
-    assert least([(1, (two,))], 7) is None and least([], 7) is None
-    added = least([(0, (both, both.beside(2)))], 100)
+    assert merge_least([(1, (two,))], 7) is None and merge_least([], 7) is None
+    added = merge_least([(0, (both, both.beside(2)))], 100)
     assert added is not None
     assert [(m, added.at(m)) for m in (5, 6, 8, 9, 10)] == [(5, inf), (6, 20), (8, 13), (9, 13), (10, 6)]  # fmt: skip
 
@@ -278,20 +280,20 @@ def test_the_largest_batch_need_not_be_the_best() -> None:
     """As of a fully connected layer in numpy: a call on two packs its weights, one on one does not."""
     chain = Chain((layer("fc", (9.24, 29.82, 32.13, 29.88), (1, 1)),))
     assert largest_uniform(chain, 4, 4) == 2
-    largest, best = fixed(chain, 4, 4), best_uniform(chain, 4, 4)
+    largest, best = plan_fixed(chain, 4, 4), plan_best_uniform(chain, 4, 4)
     assert largest is not None and largest.cost == pytest.approx(59.64)
     assert best is not None and best.cost == pytest.approx(36.96)
 
 
 def test_the_greedy_rule_holds_all_images_at_both_ends() -> None:
     chain = Chain((layer("a", (4, 6, 8), (1, 2), 3),))
-    plan = greedy(chain, 3, 9 + 6)
+    plan = plan_greedy(chain, 3, 9 + 6)
     assert plan is not None and batches(plan, 0) == (2, 1)
     assert replay(chain, plan).peak == 13  # of the 15 that the rule charges
-    assert greedy(chain, 3, 11) is None
+    assert plan_greedy(chain, 3, 11) is None
     inner = Chain((layer("in", (1, 2, 3), (0, 0), 2),))
     special = Chain((layer("s", (0, 0, 0), (1, 2), 0, inner),))
-    plan = greedy(special, 3, 9 + 4)
+    plan = plan_greedy(special, 3, 9 + 4)
     assert plan is not None and [one.images for one in plan.firings[0].inside[0]] == [2, 1]
 
 
@@ -299,7 +301,7 @@ def test_the_greedy_rule_holds_all_images_at_both_ends() -> None:
 
 
 def plan_of_example() -> ChainPlan:
-    plan = printed(example(), 2, 7, unit=1)
+    plan = plan_printed(example(), 2, 7, unit=1)
     assert plan is not None
     return plan
 
@@ -368,15 +370,15 @@ def test_what_is_no_chain_is_told() -> None:
 
 def test_larger_requests_than_the_tables_are_parted() -> None:
     chain = Chain((layer("a", (4, 6), (1, 1)),))
-    plan = cheapest(chain, 5, 10)
+    plan = plan_cheapest(chain, 5, 10)
     assert plan is not None and plan.cost == 16 and max(batches(plan, 0)) == 2
-    assert printed(chain, 5, 10, unit=1) is not None
-    assert greedy(chain, 5, 10) is not None
+    assert plan_printed(chain, 5, 10, unit=1) is not None
+    assert plan_greedy(chain, 5, 10) is not None
 
 
 def test_rounds_are_proven_by_their_own_searches() -> None:
     """Even where larger rounds have no plan; what `searched` leaves out is not."""
     chain = Chain((layer("a", (4, 6, 9, 12), (3, 1), 1),))
-    plan, unsearched = cheapest(chain, 4, 10), cheapest(chain, 4, 10, searched=0)
+    plan, unsearched = plan_cheapest(chain, 4, 10), plan_cheapest(chain, 4, 10, searched=0)
     assert plan is not None and plan.rounds == (2, 2) and plan.proven
     assert unsearched is not None and unsearched.cost == plan.cost and not unsearched.proven

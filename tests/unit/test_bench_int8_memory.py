@@ -11,7 +11,7 @@ import pytest
 import csdfgen
 from benchmarks import bench_int8_memory as bench
 from benchmarks.bench_int8_memory import Row, missed, structural
-from csdfgen.precision.ends import with_integer_ends
+from csdfgen.precision.ends import remove_end_conversions
 from tests.builder import Graph
 from zoo_models import ZOO
 from zoo_models.chains import CHAINS
@@ -36,11 +36,11 @@ def test_inputs_and_outputs_are_integers() -> None:
 
 
 def test_an_input_that_is_read_in_float_too_stays() -> None:
-    model = bench.in_int8(bench.prepared(_model()), {})
+    model = bench.convert_to_int8(bench.prepare_model(_model()), {})
     model.graph.node.append(onnx.helper.make_node("Exp", ["x"], ["raised"]))
     kind = onnx.TensorProto.FLOAT
     model.graph.output.append(onnx.helper.make_tensor_value_info("raised", kind, (1, 3, 17, 12)))
-    assert csdfgen.load(with_integer_ends(model)[0]).inputs[0].dtype == "float32"
+    assert csdfgen.load(remove_end_conversions(model)[0]).inputs[0].dtype == "float32"
 
 
 @pytest.mark.parametrize("goal", bench.GOALS)
@@ -51,7 +51,7 @@ def test_arenas_do_not_depend_on_ranges(goal: str) -> None:
         csdfgen.plan(csdfgen.load(one), goal=goal, backend="numpy").figures["arena"]
         for one in (
             structural(model),
-            with_integer_ends(csdfgen.quantize(model, pictures).model)[0],
+            remove_end_conversions(csdfgen.quantize(model, pictures).model)[0],
         )
     ]
     assert arenas[0] == arenas[1]

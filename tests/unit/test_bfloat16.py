@@ -18,7 +18,7 @@ import runtime
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.errors import CsdfgenError
 from csdfgen.precision import run_as
-from csdfgen.precision.bfloat16 import in_bfloat16
+from csdfgen.precision.bfloat16 import convert_to_bfloat16
 from runtime.reference import Reference
 from tests.builder import Graph
 from tests.command import Call, refused
@@ -166,7 +166,7 @@ def test_operators_are_float32_s_rounded_once(name: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_relu_in_the_slab_changes_no_bit(backend: str) -> None:
-    model = in_bfloat16(onnx.shape_inference.infer_shapes(residual_classifier()))
+    model = convert_to_bfloat16(onnx.shape_inference.infer_shapes(residual_classifier()))
     inputs = feeds(model)
     one, other = (run(model, inputs, backend, fuse=level) for level in ("none", "full"))
     for name, array in one.items():
@@ -182,7 +182,7 @@ def test_a_relu_in_the_slab_changes_no_bit(backend: str) -> None:
 @pytest.mark.parametrize("make", [residual_classifier, two_inputs, squeeze_and_excite])
 def test_the_converted_model_is_onnx(make: Callable[[], onnx.ModelProto]) -> None:
     """All weights and activations in bfloat16, between float32 ends."""
-    model = in_bfloat16(onnx.shape_inference.infer_shapes(make()))
+    model = convert_to_bfloat16(onnx.shape_inference.infer_shapes(make()))
     onnx.checker.check_model(model, full_check=True)
     assert {one.data_type for one in model.graph.initializer} <= {
         TensorProto.BFLOAT16,
@@ -206,7 +206,7 @@ def test_what_a_schema_wants_in_float32_stays() -> None:
         "k": np.array([3]),
     }
     model = graph_of(nodes, (1, 2, 4, 5), TensorProto.FLOAT, TensorProto.FLOAT, constants)
-    made = in_bfloat16(onnx.shape_inference.infer_shapes(model))
+    made = convert_to_bfloat16(onnx.shape_inference.infer_shapes(model))
     onnx.checker.check_model(made, full_check=True)
     kinds = {one.name: one.data_type for one in made.graph.initializer}
     assert kinds["scales"] == TensorProto.FLOAT and kinds["two_bfloat16"] == TensorProto.BFLOAT16
@@ -221,7 +221,7 @@ def test_values_that_bfloat16_does_not_have_are_refused() -> None:
     constants = {"large": np.array(3.4e38, np.float32)}
     model = graph_of(nodes, (1, 2, 4, 5), TensorProto.FLOAT, TensorProto.FLOAT, constants)
     with pytest.raises(CsdfgenError, match=r"constant 'large' holds values above 3\.39e38"):
-        in_bfloat16(onnx.shape_inference.infer_shapes(model))
+        convert_to_bfloat16(onnx.shape_inference.infer_shapes(model))
 
 
 @pytest.mark.networks
@@ -236,7 +236,7 @@ def test_random_networks(part: int) -> None:
     )
     @given(st.data(), models())
     def run_one(data: st.DataObject, model: onnx.ModelProto) -> None:
-        made = in_bfloat16(onnx.shape_inference.infer_shapes(model))
+        made = convert_to_bfloat16(onnx.shape_inference.infer_shapes(model))
         note(onnx.printer.to_text(made))
         network = csdfgen.load(made)
         fused = csdfgen.plan(network, backend="numpy").network.layers
@@ -260,7 +260,7 @@ def test_random_networks(part: int) -> None:
 @pytest.mark.parametrize("scalar", [False, True])
 def test_emitted_c_agrees_within_a_rounding(scalar: bool, tmp_path: Path) -> None:
     """Sums of float32 differ in their order, so that a stored result may be the neighbour."""
-    model = in_bfloat16(onnx.shape_inference.infer_shapes(squeeze_and_excite()))
+    model = convert_to_bfloat16(onnx.shape_inference.infer_shapes(squeeze_and_excite()))
     plan = csdfgen.plan(csdfgen.load(model), backend="native")
     program = Program(plan, tmp_path / "c", target="generic" if scalar else "host")
     inputs = feeds(model)
@@ -338,7 +338,7 @@ def test_fixed_inputs_and_sizes_are_those_of_the_run() -> None:
     model = g.model(g.node("Mul", g.conv(x, 8), factor))
     shapes, fix = {"x": (1, 3, 12, 16)}, {"factor": 0.75}
     network = csdfgen.load(model, shapes=shapes, fix=fix)
-    made = run_as.stored_as("bfloat16", network, model, csdfgen.load, shapes)
+    made = run_as.convert_precision("bfloat16", network, model, csdfgen.load, shapes)
     assert [one.name for one in made.inputs] == ["x"] and made.inputs[0].shape == (1, 3, 12, 16)
     assert csdfgen.report(csdfgen.plan(made), reference=model).ok
 
@@ -377,7 +377,7 @@ def wide() -> onnx.ModelProto:
 def test_steps_are_cut_into_columns_where_memory_is_short() -> None:
     """Bytes of values then cost little: the arena is about half of float32's."""
     model = wide()
-    made = in_bfloat16(onnx.shape_inference.infer_shapes(model))
+    made = convert_to_bfloat16(onnx.shape_inference.infer_shapes(model))
     network, inputs = csdfgen.load(made), feeds(model)
     plans = [csdfgen.plan(network, backend="native", goal=goal) for goal in ("memory", "speed")]
     full = csdfgen.plan(csdfgen.load(model), backend="native", goal="memory")
@@ -401,7 +401,7 @@ def test_columns_that_a_concat_exchanges_are_cut_where_they_lie(rows: str) -> No
         g.node("Slice", x, *(g.constant(np.array([v])) for v in (*ends, 3))) for ends in bounds
     ]
     y = g.node("Add", x, g.node("Concat", *parts, axis=3))
-    network = csdfgen.load(in_bfloat16(g.model(g.node("Mul", y, y))))
+    network = csdfgen.load(convert_to_bfloat16(g.model(g.node("Mul", y, y))))
     numpy, native = (
         runtime.run(csdfgen.plan(network, backend=one, rows=rows), g.feeds())
         for one in ("numpy", "native")

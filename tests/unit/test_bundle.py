@@ -21,11 +21,11 @@ import csdfgen
 from csdfgen.cli import options
 from csdfgen.cli.bundle import Bundle
 from csdfgen.cli.options import Planned
-from csdfgen.devices.boards import FORMAT, about_actors, about_network, imported_profile
+from csdfgen.devices.boards import FORMAT, describe_actors, describe_network, import_profile
 from csdfgen.devices.files import read_profile
 from csdfgen.devices.work import layer_key
 from csdfgen.emission.targets import TARGETS
-from csdfgen.emission.times import inputs_of
+from csdfgen.emission.times import make_inputs
 from csdfgen.errors import InputError
 from csdfgen.planning.plan import Plan
 from tests.board_networks import absent, plan_of
@@ -221,7 +221,7 @@ def a_result(seconds_a_row: float = 2e-6, launch: float = 5e-6) -> dict[str, Any
     heights, frames = [], []
     for number, rows in enumerate((1, 2, 4)):
         plan = csdfgen.plan(network, rows=rows, backend="native")
-        actors = list(about_actors(plan).values())
+        actors = list(describe_actors(plan).values())
         phases = sum(one["phases"] for one in actors)
         heights.append({"rows": str(rows), "firings": phases, "actors": [*actors, None]})
         ticks = [
@@ -232,7 +232,7 @@ def a_result(seconds_a_row: float = 2e-6, launch: float = 5e-6) -> dict[str, Any
             plain = sum(ticks) + 11 - 3 * phases
             frames.append([number, plain, sum(ticks) + 11, [*ticks, more]])
     return {
-        **about_network("net", "aarch64", "native", "1.0"),
+        **describe_network("net", "aarch64", "native", "1.0"),
         "compiler": "gcc",
         "heights": heights,
         "difference": 12,
@@ -254,7 +254,7 @@ def test_times_are_those_of_the_result(tmp_path: Path) -> None:
     """Readings of the clock are taken off, ticks become seconds."""
     path = tmp_path / "result.json"
     path.write_text(json.dumps(a_result()))
-    profile = imported_profile(path, "board", "2026-01-01")
+    profile = import_profile(path, "board", "2026-01-01")
     assert profile.title == "A board, native code, imported 2026-01-01"
     assert profile.memory.usable.value == 2**29
     assert profile.processor.cores.value == 4
@@ -432,8 +432,8 @@ def test_import_takes_no_model(command: Call) -> None:
 def test_inputs_are_spread() -> None:
     """The values that board and host compute alike are no constant."""
     (tensor,) = a_plan().network.inputs
-    values = inputs_of(tensor)
+    values = make_inputs(tensor)
     assert values.shape == tensor.shape and values.dtype == tensor.dtype
     assert -1 <= values.min() < -0.9 and 0.9 < values.max() < 1
     with pytest.raises(InputError):
-        imported_profile("none.json", "board", "")
+        import_profile("none.json", "board", "")

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.registry import settled
+from csdfgen.backends.registry import resolve_backend
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 
@@ -66,7 +66,7 @@ def test_bits_of_numpy(name: str, dtype: str) -> None:
     (want,) = runtime.compile(csdfgen.plan(network, backend="numpy"))({"x": x}).values()
     assert np.ptp(want.astype(int)) > 100
     for rows in (1, 2, "whole"):
-        plan = csdfgen.plan(network, rows=rows, backend=settled("native"))
+        plan = csdfgen.plan(network, rows=rows, backend=resolve_backend("native"))
         assert plan.figures["workspace"] == 0, "left to loops"
         found, measured = runtime.compile(plan).measure({"x": x})
         check_touched(plan, measured.touched_bytes)
@@ -79,7 +79,7 @@ def test_channels_are_shared_out() -> None:
     shape, attributes = (1, 200, 40, 40), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     network = csdfgen.load(pool(shape, "uint8", attributes))
     x = {"x": np.random.default_rng(9).integers(0, 256, shape).astype(np.uint8)}
-    plan = csdfgen.plan(network, rows=8, backend=settled("native"))
+    plan = csdfgen.plan(network, rows=8, backend=resolve_backend("native"))
     (want,) = runtime.compile(plan)(x).values()
     (got,) = runtime.compile(plan, threads=2)(x).values()
     np.testing.assert_array_equal(got, want)

@@ -16,12 +16,12 @@ from onnx import helper, numpy_helper
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.families.byte_multiplication import byte_multiplication
 from csdfgen.backends.native.library import load
-from csdfgen.backends.native.structures import record_of
-from csdfgen.backends.native.threads import shared_out
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.native.structures import get_record
+from csdfgen.backends.native.threads import divide_among_threads
+from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.rewriting.fuse import fuse
@@ -127,11 +127,11 @@ def test_what_threads_share(groups: int, sizes: list[tuple[int, int]]) -> None:
     """Pairs of matrices or, of one, columns in panels of sixteen, each part in a workspace of its own."""
     network, _ = layers(("uint8", "uint8"), (1, groups, 64, 64), (1, groups, 64, 70), (3, 5))
     plan = csdfgen.plan(network, backend="native", rows="whole")
-    code = lower(plan, kernels_for(plan.options))
+    code = lower(plan, choose_backend(plan.options))
     (made,) = (one for one in code.instructions if one.kernel == "multiply_bytes_of")
-    whole = record_of(made)
-    (parts,) = shared_out(made, 2, code.constants)
-    records = [record_of(one) for one in parts]
+    whole = get_record(made)
+    (parts,) = divide_among_threads(made, 2, code.constants)
+    records = [get_record(one) for one in parts]
     assert [(one.groups, one.columns) for one in records] == sizes
     ends = [one.workspace.offset + one.workspace_bytes for one in records]
     assert whole.workspace.offset == records[0].workspace.offset
@@ -166,13 +166,13 @@ def test_wherever_rows_and_columns_lie(pattern: Callable[[Nodes], str]) -> None:
     model = g.model((1, TOKENS, 24), pattern(g))
     network = csdfgen.load(model)
     products = [one for one in fuse(network).layers if one.op_type == "QLinearMatMul"]
-    found = [family_of(one) for one in products if 1 not in one.constants]
+    found = [match_family(one) for one in products if 1 not in one.constants]
     assert found and all(found)
     x = np.random.default_rng(0).normal(0, 1, (1, TOKENS, 24)).astype(np.float32)
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     for given in ({"rows": "1"}, {"rows": "7"}, {"rows": "whole"}, {"goal": "memory"}):
         plan = csdfgen.plan(network, backend="native", **given)
-        kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+        kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
         assert "multiply_bytes_of" in kernels
         (made,) = runtime.compile(plan)({"x": x}).values()
         # scales of two layers in a row: a value at the border of two bytes may be on either side

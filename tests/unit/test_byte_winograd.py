@@ -21,7 +21,7 @@ from csdfgen.backends.native.packing import winograd_byte_weights
 from csdfgen.backends.native.ways import TILES, Choice, Variant, Ways
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
-from csdfgen.paper.formulas.winograd import F2_WHOLE, taken
+from csdfgen.paper.formulas.winograd import F2_WHOLE, transform_tiles
 from csdfgen.planning.plan import Plan
 from runtime.session import Executable
 from tests.native_steps import MACHINES, compiler_missing
@@ -149,9 +149,9 @@ def test_points_of_weights_are_those_of_the_reference() -> None:
     weights = rng.integers(-128, 128, (20, 5, 3, 3)).astype(np.int8)
     packed = winograd_byte_weights(weights)
     assert packed.dtype == np.int16 and packed.shape == (2, 16, 3, 16, 2)
-    points = taken(F2_WHOLE.weights, weights.astype(np.int16).transpose(2, 3, 0, 1)).reshape(
-        16, 20, 5
-    )
+    points = transform_tiles(
+        F2_WHOLE.weights, weights.astype(np.int16).transpose(2, 3, 0, 1)
+    ).reshape(16, 20, 5)
     assert np.array_equal(packed[1, :, 1, 3, 1], points[:, 19, 3])
     assert not packed[1, :, :, 4:].any() and not packed[:, :, 2, :, 1].any()
 

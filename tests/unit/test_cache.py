@@ -14,7 +14,7 @@ import pytest
 
 from csdfgen import cache
 from csdfgen.backends.native.build import build
-from csdfgen.cache import folder_of, prune, use
+from csdfgen.cache import get_folder, prune, use
 from csdfgen.files import cache_folder
 from tests.command import Call
 from tests.native_steps import compiler_missing
@@ -36,7 +36,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kept(kind: str, name: str, size: int, used: int) -> Path:
-    path = folder_of(kind) / name
+    path = get_folder(kind) / name
     path.write_bytes(bytes(size))
     path.chmod(0o600)
     os.utime(path, (used, used))
@@ -103,7 +103,7 @@ def test_folders_of_others_are_left_for_one_of_the_users_own(
     planted = kept("native", "a.so", 1, 1)
     make_bad(root / place)
     with caplog.at_level(logging.WARNING):
-        other = folder_of("native")
+        other = get_folder("native")
     assert other == Path(tempfile.gettempdir()) / f"csdfgen-{os.getuid()}" / "native"
     assert "nothing is loaded from it" in caplog.text
     assert not (other / planted.name).exists() and other.stat().st_mode & 0o777 == 0o700
@@ -142,7 +142,7 @@ def test_a_folder_in_the_temporary_files_may_be_anothers_too(root: Path) -> None
     taken = Path(tempfile.gettempdir()) / f"csdfgen-{os.getuid()}"
     taken.mkdir()
     given_away(taken)
-    assert folder_of("native").parent not in (root, taken)
+    assert get_folder("native").parent not in (root, taken)
 
 
 def test_what_was_used_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,21 +18,21 @@ from csdfgen.charts import (
     Timeline,
     gantt_chart,
     occupancy_chart,
-    of_periodic,
-    of_schedule,
     replay,
-    self_timed,
+    trace_periodic,
+    trace_schedule,
+    trace_self_timed,
 )
 from csdfgen.charts.gantt import MAX_BARS
-from csdfgen.charts.svg import wide
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
-from csdfgen.dataflow.transform import space_in, with_space_channels
+from csdfgen.charts.svg import text_width
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops, repetition_vector
+from csdfgen.dataflow.transform import add_space_channels, read_capacities
 from csdfgen.errors import CapacityExceededError, GraphError, ScheduleError
 from schedules import demand_driven
 from schedules.periodic import periodic_schedule
-from schedules.selftimed import first_iteration
+from schedules.selftimed import execute_iterations
 from schedules.static import static_schedule
-from schedules.storage import storage_for
+from schedules.storage import size_storage
 from schedules.throughput import throughput
 from tests.cnn_graphs import cnn_graph
 from tests.graphs import SEEDED, consistent_graphs, convolution, ring
@@ -59,7 +59,7 @@ def bars(picture: bytes) -> list[tuple[float, float, float]]:
 
 
 def test_a_ring_repeats_from_the_start() -> None:
-    timeline = self_timed(ring())
+    timeline = trace_self_timed(ring())
     assert timeline.starts == ((0, 5), (2, 7))
     assert timeline.periodic is not None
     assert (timeline.periodic.start, timeline.periodic.length, timeline.periodic.iterations) == (
@@ -71,8 +71,8 @@ def test_a_ring_repeats_from_the_start() -> None:
 
 
 def test_two_periods_are_shown_however_long_the_transient() -> None:
-    graph = with_serial_loops(convolution(8))
-    timeline = self_timed(graph, {"in": 20, "rows": 4, "out": 20})
+    graph = add_serial_loops(convolution(8))
+    timeline = trace_self_timed(graph, {"in": 20, "rows": 4, "out": 20})
     span = timeline.periodic
     assert span is not None
     assert span.start > span.length
@@ -91,13 +91,13 @@ def test_two_periods_are_shown_however_long_the_transient() -> None:
 @given(consistent_graphs())
 @SEEDED
 def test_self_timed_executions_and_schedules_can_be_replayed(graph: CsdfGraph) -> None:
-    timeline = self_timed(graph, iterations=2)
+    timeline = trace_self_timed(graph, iterations=2)
     held = replay(timeline).peaks()
     if all(
         min(actor.execution_times) for actor in graph.actors
     ):  # else it depends on the order within an instant
-        assert held == first_iteration(graph, iterations=2).peaks
-    ordered = of_schedule(graph, static_schedule(graph))
+        assert held == execute_iterations(graph, iterations=2).peaks
+    ordered = trace_schedule(graph, static_schedule(graph))
     assert all(
         peak <= ordered.capacities[c.name]
         for peak, c in zip(replay(ordered).peaks(), graph.channels, strict=True)
@@ -108,14 +108,14 @@ def test_self_timed_executions_and_schedules_can_be_replayed(graph: CsdfGraph) -
 @given(consistent_graphs())
 @SEEDED
 def test_periodic_schedules_within_capacities_can_be_replayed(graph: CsdfGraph) -> None:
-    graph = with_serial_loops(graph)
+    graph = add_serial_loops(graph)
     assume(
         sum(repetition_vector(graph).values()) < 200
         and all(min(actor.execution_times) for actor in graph.actors)
     )
-    capacities = storage_for(graph, "live").capacities
+    capacities = size_storage(graph, "live").capacities
     schedule = periodic_schedule(graph, capacities)
-    timeline = of_periodic(graph, schedule, capacities)
+    timeline = trace_periodic(graph, schedule, capacities)
     assert min(row[0] for row in timeline.starts) == 0
     replay(timeline)
     span = timeline.periodic
@@ -131,15 +131,15 @@ def test_periodic_schedules_within_capacities_can_be_replayed(graph: CsdfGraph) 
 
 
 def test_a_firing_that_starts_too_early_is_refused_with_both_counts() -> None:
-    timeline = self_timed(ring())
+    timeline = trace_self_timed(ring())
     early = replace(timeline, starts=((0, 4), (2, 7)))
     with pytest.raises(
         ScheduleError,
         match=r"firing 2 of 'A' \(phase 1\) at time 4: channel 'ba' holds 0 of the 1 tokens",
     ):
         replay(early)
-    graph = with_serial_loops(convolution(4))
-    timeline = self_timed(graph, {"in": 2, "rows": 4, "out": 1})
+    graph = add_serial_loops(convolution(4))
+    timeline = trace_self_timed(graph, {"in": 2, "rows": 4, "out": 1})
     with pytest.raises(
         CapacityExceededError,
         match=r"firing 3 of 'src' \(phase 3\) at time 2: channel 'in' would hold 3 tokens; its capacity is 2",
@@ -153,7 +153,7 @@ def test_what_overtakes_arrives_in_order() -> None:
         (Actor("A", (5, 1)), Actor("B", (1,))),
         (Channel("ab", "A", "B", (1, 1), (1,)), Channel("ba", "B", "A", (1,), (1, 1), 2)),
     )
-    timeline = self_timed(graph)
+    timeline = trace_self_timed(graph)
     assert timeline.starts[1][:2] == (
         5,
         5,
@@ -167,18 +167,18 @@ def test_too_many_firings_are_refused_with_both_counts() -> None:
     with pytest.raises(
         GraphError, match="graph 'conv': 30 firings are to be drawn; at most 20 are"
     ):
-        self_timed(convolution(5), iterations=2, limit=20)
-    graph = with_serial_loops(convolution(5))
+        trace_self_timed(convolution(5), iterations=2, limit=20)
+    graph = add_serial_loops(convolution(5))
     with pytest.raises(GraphError, match=r"two periods take \d+ firings; at most 20 are drawn"):
-        of_periodic(graph, periodic_schedule(graph), limit=20)
+        trace_periodic(graph, periodic_schedule(graph), limit=20)
 
 
 # --- Gantt charts -------------------------------------------------------------------------------
 
 
 def test_a_gantt_chart_names_actors_marks_the_period_and_shows_every_firing() -> None:
-    graph = with_serial_loops(convolution(4))
-    timeline = self_timed(graph, {"in": 2, "rows": 4, "out": 2})
+    graph = add_serial_loops(convolution(4))
+    timeline = trace_self_timed(graph, {"in": 2, "rows": 4, "out": 2})
     picture = gantt_chart(timeline)
     shown = texts(picture)
     assert {
@@ -197,7 +197,7 @@ def test_a_gantt_chart_names_actors_marks_the_period_and_shows_every_firing() ->
 
 
 def test_a_deadlock_is_drawn_until_it_is_stuck_and_explained() -> None:
-    timeline = self_timed(convolution(4), {"in": 1})
+    timeline = trace_self_timed(convolution(4), {"in": 1})
     assert timeline.firings == 1
     picture = gantt_chart(timeline)
     assert any(
@@ -210,15 +210,15 @@ def test_a_deadlock_is_drawn_until_it_is_stuck_and_explained() -> None:
 
 def test_one_time_unit_and_one_firing_are_singular() -> None:
     one = CsdfGraph("one", (Actor("A", (1,)),), ())
-    assert of_schedule(one, demand_driven(one, 1)).notes == ("one iteration in 1 time unit",)
+    assert trace_schedule(one, demand_driven(one, 1)).notes == ("one iteration in 1 time unit",)
     still = replace(one, actors=(Actor("A", (0,)),))
-    (note,) = of_schedule(still, demand_driven(still, 1)).notes
+    (note,) = trace_schedule(still, demand_driven(still, 1)).notes
     assert note == "one iteration in 1 firing; the graph gives no execution times"
 
 
 def test_a_graph_that_nothing_limits_is_drawn_for_a_few_iterations() -> None:
     graph = convolution(4)
-    timeline = self_timed(replace(graph, channels=(graph.channels[0], graph.channels[2])))
+    timeline = trace_self_timed(replace(graph, channels=(graph.channels[0], graph.channels[2])))
     assert timeline.periodic is None
     assert any("nothing limits" in note for note in timeline.notes)
     assert len(timeline.starts[0]) == 12
@@ -227,7 +227,7 @@ def test_a_graph_that_nothing_limits_is_drawn_for_a_few_iterations() -> None:
         convolution(4),
         actors=tuple(replace(a, execution_times=(0,) * 4) for a in convolution(4).actors),
     )
-    picture = gantt_chart(self_timed(with_serial_loops(idle), {"in": 2, "rows": 4, "out": 1}))
+    picture = gantt_chart(trace_self_timed(add_serial_loops(idle), {"in": 2, "rows": 4, "out": 1}))
     assert "No firing takes time." in texts(picture)
 
 
@@ -236,12 +236,12 @@ def test_firings_that_overlap_are_drawn_beside_each_other_or_said_to() -> None:
         "wide", (Actor("A", (2,)), Actor("B", (1,))), (Channel("ab", "A", "B", (1,), (3,)),)
     )
     assert (
-        len({y for _, _, y in bars(gantt_chart(self_timed(graph, iterations=1)))}) == 4
+        len({y for _, _, y in bars(gantt_chart(trace_self_timed(graph, iterations=1)))}) == 4
     )  # three of A, one of B
     crowd = CsdfGraph(
         "crowd", (Actor("A", (2,)), Actor("B", (1,))), (Channel("ab", "A", "B", (1,), (30,)),)
     )
-    said = texts(gantt_chart(self_timed(crowd, iterations=1)))
+    said = texts(gantt_chart(trace_self_timed(crowd, iterations=1)))
     assert any("drawn as one bar: 'A' up to 30 at one time" in text for text in said)
 
 
@@ -250,18 +250,18 @@ def test_an_order_without_times_is_drawn_by_firings() -> None:
     idle = replace(
         graph, actors=tuple(replace(actor, execution_times=(0,) * 4) for actor in graph.actors)
     )
-    timeline = of_schedule(idle, demand_driven(idle, 1))
+    timeline = trace_schedule(idle, demand_driven(idle, 1))
     assert timeline.end == timeline.firings == 12
     assert "firings in their order" in texts(gantt_chart(timeline))
-    timed = of_schedule(graph, demand_driven(graph, 1))
+    timed = trace_schedule(graph, demand_driven(graph, 1))
     assert timed.end == 4 + 12 + 4
 
 
 @pytest.mark.parametrize("limit", [300, MAX_BARS])
 def test_many_firings_stay_small_and_every_one_is_covered(limit: int) -> None:
     graph = cnn_graph("chain", 12, 64)
-    capacities = storage_for(graph, "live", seconds=1).capacities
-    timeline = self_timed(graph, capacities)
+    capacities = size_storage(graph, "live", seconds=1).capacities
+    timeline = trace_self_timed(graph, capacities)
     picture = gantt_chart(timeline, limit)
     drawn = bars(picture)
     assert len(drawn) <= limit < timeline.firings or len(drawn) <= timeline.firings < MAX_BARS
@@ -284,7 +284,7 @@ def test_many_firings_stay_small_and_every_one_is_covered(limit: int) -> None:
 @pytest.mark.networks
 def test_hundreds_of_actors_and_a_hundred_thousand_firings_give_a_small_file() -> None:
     graph = cnn_graph("residual", 300, 80, overlap=False)
-    timeline = self_timed(graph, iterations=4)
+    timeline = trace_self_timed(graph, iterations=4)
     assert timeline.firings > 90_000
     picture, held = gantt_chart(timeline), occupancy_chart(timeline)
     assert len(picture) < 700_000
@@ -305,7 +305,7 @@ def test_pictures_are_xml_whatever_the_names(actor: str, graph_name: str) -> Non
     graph = CsdfGraph(
         graph_name, (Actor(actor, (1, 2)),), (Channel(graph_name, actor, actor, (1, 1), (1, 1), 2),)
     )
-    timeline = self_timed(graph)
+    timeline = trace_self_timed(graph)
     ET.fromstring(gantt_chart(timeline))
     ET.fromstring(occupancy_chart(timeline))
 
@@ -324,8 +324,8 @@ def areas(picture: bytes) -> dict[str, list[float]]:
 
 
 def test_occupancy_shows_levels_capacities_and_the_total() -> None:
-    graph = with_serial_loops(convolution(4))
-    timeline = self_timed(graph, {"in": 2, "rows": 4, "out": 2})
+    graph = add_serial_loops(convolution(4))
+    timeline = trace_self_timed(graph, {"in": 2, "rows": 4, "out": 2})
     picture = occupancy_chart(timeline)
     shown = texts(picture)
     assert "at most 8 tokens at one time in 3 channels, with 8 tokens of capacity in total" in shown
@@ -340,8 +340,8 @@ def test_occupancy_shows_levels_capacities_and_the_total() -> None:
 
 
 def test_occupancy_in_bytes_weighs_tokens_and_says_what_is_unlimited() -> None:
-    graph = with_serial_loops(convolution(4))
-    shown = texts(occupancy_chart(self_timed(graph, {"in": 2, "rows": 4}), "bytes"))
+    graph = add_serial_loops(convolution(4))
+    shown = texts(occupancy_chart(trace_self_timed(graph, {"in": 2, "rows": 4}), "bytes"))
     assert {"total, bytes", "80 bytes", "160 bytes", "Light: channels without a capacity."} <= set(
         shown
     )
@@ -350,13 +350,13 @@ def test_occupancy_in_bytes_weighs_tokens_and_says_what_is_unlimited() -> None:
 
 
 def test_free_space_in_the_graph_is_a_capacity() -> None:
-    graph = with_serial_loops(convolution(4))
+    graph = add_serial_loops(convolution(4))
     room = {"in": 2, "rows": 4, "out": 2}
-    bounded = with_space_channels(graph, room)
-    assert space_in(bounded) == room
-    timeline = self_timed(bounded)
+    bounded = add_space_channels(graph, room)
+    assert read_capacities(bounded) == room
+    timeline = trace_self_timed(bounded)
     assert timeline.capacities == room
-    assert timeline.starts == self_timed(graph, room).starts
+    assert timeline.starts == trace_self_timed(graph, room).starts
     assert (
         "at most 8 tokens at one time in 3 channels, with 8 tokens of capacity in total"
         in texts(occupancy_chart(timeline))
@@ -364,7 +364,7 @@ def test_free_space_in_the_graph_is_a_capacity() -> None:
 
 
 def test_a_graph_without_actors_is_an_empty_picture() -> None:
-    timeline = self_timed(CsdfGraph("empty", (), ()))
+    timeline = trace_self_timed(CsdfGraph("empty", (), ()))
     assert "0 firings of 0 actors" in texts(gantt_chart(timeline))
     assert "at most 0 tokens at one time in 0 channels; not all have a capacity" in texts(
         occupancy_chart(timeline)
@@ -374,19 +374,19 @@ def test_a_graph_without_actors_is_an_empty_picture() -> None:
 def test_large_numbers_do_not_run_into_each_other() -> None:
     rates = (10**12,)
     channel = Channel("ab", "A", "B", rates, rates, token_bytes=8)
-    graph = with_serial_loops(
+    graph = add_serial_loops(
         CsdfGraph("big", (Actor("A", (10**15,)), Actor("B", (3,))), (channel,))
     )
-    picture = occupancy_chart(self_timed(graph))
+    picture = occupancy_chart(trace_self_timed(graph))
     assert {"total, 10¹² tokens", "1.5"} <= set(texts(picture))
-    assert "total, GB (10⁹ bytes)" in texts(occupancy_chart(self_timed(graph), "bytes"))
+    assert "total, GB (10⁹ bytes)" in texts(occupancy_chart(trace_self_timed(graph), "bytes"))
     rows: dict[str, list[tuple[float, float]]] = {}
     for element in ET.fromstring(picture).iter(f"{SVG}text"):
         if (
             element.get("text-anchor") == "middle"
             and (element.text or "").replace(",", "").isdigit()
         ):
-            half = wide(element.text or "", 10) / 2
+            half = text_width(element.text or "", 10) / 2
             x = float(element.get("x", ""))
             rows.setdefault(element.get("y", ""), []).append((x - half, x + half))
     assert rows
@@ -400,7 +400,7 @@ def test_dense_changes_keep_their_peaks() -> None:
         (Actor("A", (1,)), Actor("B", (1,) * 5000)),
         (Channel("ab", "A", "B", (5000,), (1,) * 2500 + (0,) * 2499 + (2500,)),),
     )
-    timeline = self_timed(with_serial_loops(graph), {"ab": 7500}, iterations=2)
+    timeline = trace_self_timed(add_serial_loops(graph), {"ab": 7500}, iterations=2)
     heights = areas(occupancy_chart(timeline))["ab"]
     (peak,) = (
         level

@@ -18,9 +18,9 @@ import onnx
 import pytest
 
 from csdfgen.cli import main
-from csdfgen.cli.analyze_graph import ENGINES, of_throughput
+from csdfgen.cli.analyze_graph import ENGINES, describe_throughput
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from schedules.throughput import Throughput
 from sdf3_bridge import sdf3xml
 from tests.cnn_graphs import cnn_graph
@@ -36,7 +36,7 @@ def stages() -> CsdfGraph:
         Channel("al", "a", "b", (2,), (3,), token_bytes=4),
         Channel("be", "b", "c", (1,), (2,)),
     )
-    return with_serial_loops(CsdfGraph("stages", actors, channels))
+    return add_serial_loops(CsdfGraph("stages", actors, channels))
 
 
 def unbalanced() -> CsdfGraph:
@@ -142,7 +142,7 @@ def test_self_timed_execution_tells_transient_and_period(call: Call) -> None:
 def test_an_execution_that_is_given_up_says_so() -> None:
     """One component was executed, so that there is a transient; the one that limits took too long."""
     found = Throughput(Fraction(1, 7), "cycle-ratio", True, Fraction(1, 7), transient=4)
-    said = "\n".join(map(str, of_throughput(stages(), found, True)))
+    said = "\n".join(map(str, describe_throughput(stages(), found, True)))
     assert "given up after 2,000,000 firings" in said and "transient" not in said
 
 
@@ -232,7 +232,7 @@ def test_what_nothing_limits(call: Call) -> None:
 
 def test_what_takes_no_time_is_not_told_to_add_serial_self_loops(call: Call) -> None:
     still = replace(unlimited(), actors=(Actor("A", (0,)), Actor("B", (0,))))
-    graph_json.write_graph("looped.json", with_serial_loops(still))
+    graph_json.write_graph("looped.json", add_serial_loops(still))
     graph_json.write_graph("still.json", still)
     for name in ("looped.json", "still.json"):
         said = call(name, "--throughput").out
@@ -242,7 +242,7 @@ def test_what_takes_no_time_is_not_told_to_add_serial_self_loops(call: Call) -> 
 
 
 def test_one_time_unit_is_singular(call: Call) -> None:
-    quick = with_serial_loops(replace(unlimited(), actors=(Actor("A", (1,)), Actor("B", (0,)))))
+    quick = add_serial_loops(replace(unlimited(), actors=(Actor("A", (1,)), Actor("B", (0,)))))
     graph_json.write_graph("quick.json", quick)
     said = call("quick.json", "--throughput", "--latency", "--method", "self-timed").out
     assert "latency     1 time unit from" in said and "an iteration every 1 time unit\n" in said

@@ -12,7 +12,7 @@ import pytest
 
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Channel, CsdfGraph, add_serial_loops
 from schedules.throughput import throughput
 from sdf3_bridge import sdf3xml
 from tests.graphs import convolution, ring
@@ -79,7 +79,7 @@ def test_capacities_limit_the_graph_that_is_written(capsys: pytest.CaptureFixtur
         "space_out",
         "space_rows",
     }
-    assert throughput(bounded).value == throughput(with_serial_loops(convolution()), given).value
+    assert throughput(bounded).value == throughput(add_serial_loops(convolution()), given).value
     call(
         "g.json", "-o", "sizes.xml", "--capacities", "in=3,out=1,rows=4", "--capacities-as", "sizes"
     )

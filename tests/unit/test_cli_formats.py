@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from csdfgen.precision.ends import ends_of
+from csdfgen.precision.ends import read_ends
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.quantized_models import feeds_of
@@ -80,7 +80,7 @@ def test_quantize_with_integer_ends(call: Call) -> None:
     found = call(
         "quantize", "net.onnx", "--calibrate", "x.npz", "--integer-io", "-o", "q.onnx", "--json"
     ).json
-    told = ends_of(onnx.load("q.onnx")).to_json()
+    told = read_ends(onnx.load("q.onnx")).to_json()
     assert {key: found[key] for key in told} == told
     assert found["inputs"]["x"]["type"] == "uint8" and found["inputs"]["x"]["scale"] > 0
     assert call("run", "q.onnx", "--check", "--json").json["ok"] is True

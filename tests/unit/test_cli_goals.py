@@ -19,7 +19,7 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.catalogue import HOST
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.model import estimate
@@ -47,7 +47,7 @@ def test_json_of_schedule_has_the_figures(call: Call) -> None:
     assert found.keys() >= KEYS
     assert found["planned_bytes"] == found["arena"] <= 16384
     assert found["predicted_ms"] > 0 and found["device"] == (
-        HOST if kernels_for(None).emits else kernels_for(None).profile
+        HOST if choose_backend(None).emits else choose_backend(None).profile
     )
     assert found["rows"]["conv1"] >= 1
     plan = json.loads(Path("plan.json").read_text())
@@ -188,7 +188,7 @@ def test_a_table_runs_as_many_images_as_are_asked_for_or_given(call: Call) -> No
 
 
 def test_a_plan_is_predicted_on_the_device_that_is_asked_for(call: Call) -> None:
-    device = kernels_for(None).profile
+    device = choose_backend(None).profile
     assert call("schedule", "net.onnx", "-o", "plan.json").code == 0
     asked = ("run", "net.onnx", "--plan", "plan.json", "--device", device)
     assert f"on {device}" in call(*asked).out

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from csdfgen.cli.analyze import Analyze
-from csdfgen.cli.command import Argument, Command, function_of
+from csdfgen.cli.command import Argument, Command, make_function
 from csdfgen.cli.convert import Convert
 from csdfgen.cli.options import Cut
 from csdfgen.cli.run import Run
@@ -41,7 +41,7 @@ class Draw(Command):
 
 def typed(*arguments: str) -> tuple[int, str]:
     commands = typer.Typer()
-    commands.command()(function_of(Draw))
+    commands.command()(make_function(Draw))
     result = CliRunner().invoke(commands, arguments)
     return result.exit_code, result.output
 
@@ -56,7 +56,7 @@ def test_a_group_is_typed_as_its_options() -> None:
 
 
 def test_options_stand_where_their_group_does() -> None:
-    assert list(signature(function_of(Draw)).parameters) == [
+    assert list(signature(make_function(Draw)).parameters) == [
         "name",
         "colour",
         "coats",
@@ -73,14 +73,14 @@ def test_an_option_belongs_to_one_group() -> None:
         colour: Annotated[str, Option("Again.")] = "blue"
 
     with pytest.raises(ValueError, match="duplicate parameter name: 'colour'"):
-        function_of(Twice)
+        make_function(Twice)
 
 
 def test_commands_about_a_model_take_the_same_options() -> None:
     of_model = {one.name for one in fields(Cut)}  # type: ignore[arg-type]
     assert of_model == {"rows", "fuse", "image", "shape", "batch", "fix"}
     for command in (Convert, Schedule, Run, Analyze):
-        assert of_model <= set(signature(function_of(command)).parameters)
+        assert of_model <= set(signature(make_function(command)).parameters)
 
 
 def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

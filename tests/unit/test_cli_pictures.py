@@ -14,8 +14,8 @@ import pytest
 
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import with_serial_loops
-from csdfgen.dataflow.transform import with_space_channels
+from csdfgen.dataflow.graph import add_serial_loops
+from csdfgen.dataflow.transform import add_space_channels
 from tests.graphs import convolution, ring
 
 Call = Callable[..., tuple[int, str, str]]
@@ -27,7 +27,7 @@ def csdfgen(
 ) -> Call:
     """The command, in a folder with graphs: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    graph_json.write_graph("conv.json", with_serial_loops(convolution(8)))
+    graph_json.write_graph("conv.json", add_serial_loops(convolution(8)))
     graph_json.write_graph("ring.json", ring())
     graph_json.write_graph("dead.json", ring(0))
     channel = replace(ring().channels[0], production=(2,))
@@ -124,12 +124,12 @@ def test_a_deadlock_is_drawn_with_who_waits_for_whom(csdfgen: Call) -> None:
 
 
 def test_free_space_is_drawn_as_the_capacity_that_it_is(csdfgen: Call) -> None:
-    graph_json.write_graph("room.json", with_space_channels(ring(2), {"ab": 2, "ba": 3}))
+    graph_json.write_graph("room.json", add_space_channels(ring(2), {"ab": 2, "ba": 3}))
     assert csdfgen("analyze", "room.json", "--dot", "g.dot")[0] == 0
     dot = Path("g.dot").read_text()
     assert dot.count("style=solid") == 2
     assert "capacity 2" in dot and "capacity 3" in dot
-    graph_json.write_graph("tight.json", with_space_channels(ring(2), {"ab": 1, "ba": 2}))
+    graph_json.write_graph("tight.json", add_space_channels(ring(2), {"ab": 1, "ba": 2}))
     assert csdfgen("analyze", "tight.json", "--dot", "g.dot")[0] == 0
     assert 'a1 -> a0 [label="  space in ab  ", constraint=false' in Path("g.dot").read_text()
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from csdfgen.precision.ends import METADATA, ends_of
+from csdfgen.precision.ends import METADATA, read_ends
 from tests.builder import Graph
 from tests.command import Call, refused
 
@@ -88,7 +88,7 @@ def test_a_picture_for_a_model_that_takes_integers(quantize: Call, call: Call) -
     assert quantize("-o", "integers.onnx", "--integer-io", *calibrate).code == 0
     pixels = np.asarray(Image.open("pictures/1.png")).transpose(2, 0, 1)[None]
     values = pixels.astype(np.float32) / np.float32(255)
-    ends = ends_of(onnx.load("integers.onnx"))
+    ends = read_ends(onnx.load("integers.onnx"))
     np.save("values.npy", values)
     np.save("integers.npy", ends.taken({"x": values})["x"])
     wanted = call("run", "floats.onnx", "--input", "values.npy", "--output", "floats.npz")

@@ -26,7 +26,7 @@ from csdfgen.sweeps import engines
 from csdfgen.sweeps.cache import Cache
 from csdfgen.sweeps.engines import Finished, local_processes
 from csdfgen.sweeps.point import FIGURES, Task, plan_point
-from csdfgen.sweeps.run import sweep, tasks_of
+from csdfgen.sweeps.run import make_tasks, sweep
 from csdfgen.sweeps.spec import read_spec
 from csdfgen.sweeps.table import COLUMNS, PLAN_SECONDS, SUFFIXES
 from tests.command import ROOT, Call, Result, refused, start
@@ -440,7 +440,7 @@ class _Deadly:
 
 
 def test_a_worker_of_another_kind_refuses(call: Call) -> None:
-    (task, *_) = tasks_of(read_spec("spec.toml"), "spec.toml")
+    (task, *_) = make_tasks(read_spec("spec.toml"), "spec.toml")
     for other, said in (
         (replace(task, program="0"), "another csdfgen"),
         (replace(task, code="avx1024"), "native code"),
@@ -453,12 +453,12 @@ def test_a_worker_of_another_kind_refuses(call: Call) -> None:
 
 
 def test_a_missing_compiler_is_no_row(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = tasks_of(read_spec("spec.toml"), "spec.toml")
+    tasks = make_tasks(read_spec("spec.toml"), "spec.toml")
 
     def none(*given: object, **more: object) -> None:
         raise ToolError("no C compiler")
 
-    monkeypatch.setattr("csdfgen.sweeps.point.chosen", none)
+    monkeypatch.setattr("csdfgen.sweeps.point.choose_plan", none)
     with pytest.raises(ToolError, match="no C compiler"):
         sweep(
             tasks[:1], Cache(Path("points")), lambda some: in_this_process(some, 1), lambda *_: None

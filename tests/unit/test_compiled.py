@@ -24,7 +24,7 @@ from csdfgen.backends.native.build import build, find_compiler
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.structures import SOURCES
 from csdfgen.errors import CsdfgenError, InputError
-from runtime.drawing import drawn, random_inputs
+from runtime.drawing import draw_values, random_inputs
 from tests import random_networks
 from tests.command import Call, refused
 from tests.quantized_models import of_zoo
@@ -315,7 +315,7 @@ def test_kernels_that_the_processor_lacks_instructions_for_are_refused(
 def check_alike(one: Any, other: Any) -> None:
     """Two opened programs tell the same of themselves, and compute the same."""
     assert (one.about, one.arena_bytes) == (other.about, other.arena_bytes)
-    x = drawn(one.inputs, one.about["inputs"], 0)
+    x = draw_values(one.inputs, one.about["inputs"], 0)
     outputs = other(x)
     assert outputs and all(
         array.tobytes() == outputs[name].tobytes() for name, array in one(x).items()

@@ -9,7 +9,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.families.contraction import contraction
 from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
@@ -35,7 +35,7 @@ def test_keys_times_values(tokens: int, heads: int, keys: int, values: int) -> N
     model = keys_times_values(tokens, heads, keys, values)
     network = csdfgen.load(model)
     layer = fuse(network).layers[-1]
-    assert type(family_of(layer)) is type(contraction(layer)) is not type(None)
+    assert type(match_family(layer)) is type(contraction(layer)) is not type(None)
     x = np.random.default_rng(0).normal(0, 1, (1, 8, tokens)).astype(np.float32)
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     for rows in ("1", "7", "whole"):

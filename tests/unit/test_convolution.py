@@ -16,7 +16,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import (
     Call,
     CountingScratch,
@@ -48,8 +48,8 @@ def run(layer: Layer, x: np.ndarray, height: int) -> np.ndarray:
     assert source is not None
     stored = np.ascontiguousarray(source.to_storage(x))
     out = np.full(layer.output.storage_shape, np.nan, np.float32)
-    emit = operator_of(layer).kernel(layer)
-    for phase in phases(operator_of(layer), layer, height):
+    emit = get_operator(layer).kernel(layer)
+    for phase in phases(get_operator(layer), layer, height):
         rows = phase.ins[0]
         assert rows is not None
         for function, arguments in emit(
@@ -92,7 +92,7 @@ def test_negative_pads_crop_the_image(group: int, pads: tuple[int, ...], height:
 def test_the_crop_of_figure_1_skips_the_rows_that_it_cuts() -> None:
     layer = build("Conv", (1, 4, 11, 8), (4, 4, 5, 5), pads=[-1, 2, 0, 2])
     assert window(layer) == Window(5, pad_top=-1)
-    assert [p.ins[0] for p in phases(operator_of(layer), layer, 1)][:2] == [Rows(1, 6), Rows(2, 7)]
+    assert [p.ins[0] for p in phases(get_operator(layer), layer, 1)][:2] == [Rows(1, 6), Rows(2, 7)]
 
 
 def test_a_kernel_takes_weights_bias_and_pads_from_its_layer() -> None:
@@ -129,7 +129,7 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
         np.zeros(source.storage_shape, source.dtype),
         np.zeros(layer.output.storage_shape, source.dtype),
     )
-    emit = operator_of(layer).kernel(layer)
+    emit = get_operator(layer).kernel(layer)
 
     def emitted(phase: Phase, scratch: Scratch) -> list[Call]:
         rows = phase.ins[0]
@@ -138,7 +138,7 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
         return list(emit(Work(phase, slabs, [out[phase.out.start : phase.out.stop]], scratch)))
 
     used, found = 0, []
-    for phase in phases(operator_of(layer), layer, height):
+    for phase in phases(get_operator(layer), layer, height):
         counting = CountingScratch()
         emitted(phase, counting)
         used = max(used, counting.end)
@@ -223,8 +223,8 @@ def test_at_any_price_a_convolution_does_with_a_kibibyte_of_scratch_or_two(
     assert source is not None
     stored = np.ascontiguousarray(source.to_storage(array))
     out = np.full(layer.output.storage_shape, np.nan, np.float32)
-    emit = operator_of(layer).kernel(layer)
-    for phase in phases(operator_of(layer), layer, 1):
+    emit = get_operator(layer).kernel(layer)
+    for phase in phases(get_operator(layer), layer, 1):
         rows = phase.ins[0]
         assert rows is not None
         slab: Any = stored[rows.start : rows.stop]
@@ -245,7 +245,7 @@ def test_at_any_price_a_convolution_does_with_a_kibibyte_of_scratch_or_two(
 
 def test_who_does_not_ask_for_the_least_pays_no_more_than_pixels_one_by_one() -> None:
     layer = build("Conv", (1, 1152, 7, 7), (1152, 1, 5, 5), pads=[2] * 4, group=1152)
-    emit = operator_of(layer).kernel(layer)
+    emit = get_operator(layer).kernel(layer)
     ends: dict[int, int] = {}
     for limit in (0, 4096, 8192):
         scratch = DeclaringScratch(limit)
@@ -306,18 +306,18 @@ def test_running_the_calls_allocates_no_arrays(name: str) -> None:
 
 def test_a_convolution_of_the_whole_height_accumulates_float16_in_float32() -> None:
     layer = build("Conv", (1, 4, 6, 6), (8, 4, 6, 6))
-    assert operator_of(layer).mode(layer) is Mode.ACCUMULATE
-    assert operator_of(layer).mode(build("Conv", (1, 4, 6, 6), (8, 4, 5, 6))) is Mode.ROWS
+    assert get_operator(layer).mode(layer) is Mode.ACCUMULATE
+    assert get_operator(layer).mode(build("Conv", (1, 4, 6, 6), (8, 4, 5, 6))) is Mode.ROWS
     half = replace(layer, outputs=(replace(layer.output, format=Format("float16")),))
-    assert operator_of(layer).mode(half) is Mode.ACCUMULATE
-    assert operator_of(layer).state(half) == FLOAT32
+    assert get_operator(layer).mode(half) is Mode.ACCUMULATE
+    assert get_operator(layer).state(half) == FLOAT32
 
 
 def test_cost_counts_multiply_accumulates() -> None:
     layer = build("Conv", (1, 8, 10, 10), (16, 4, 3, 3), group=2)
-    assert operator_of(layer).cost(layer, Rows(0, 2)) == 2 * 8 * 16 * 4 * 9
+    assert get_operator(layer).cost(layer, Rows(0, 2)) == 2 * 8 * 16 * 4 * 9
     up = build("ConvTranspose", (1, 8, 10, 10), (8, 16, 2, 2), strides=[2, 2])
-    assert operator_of(up).cost(up, Rows(0, 20)) == 100 * 8 * 16 * 4
+    assert get_operator(up).cost(up, Rows(0, 20)) == 100 * 8 * 16 * 4
 
 
 REFUSED: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

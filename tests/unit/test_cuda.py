@@ -16,13 +16,13 @@ import csdfgen
 import runtime
 from csdfgen.backends import registry
 from csdfgen.backends.cuda import devices, driver
-from csdfgen.backends.cuda.driver import Cuda, compiled
+from csdfgen.backends.cuda.driver import Cuda, compile_kernel
 from csdfgen.backends.device import bound
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.device.build import BuildError
-from csdfgen.backends.device.elements import every
+from csdfgen.backends.device.elements import list_kernels
 from csdfgen.backends.device.shapes import FILES, Blocks
-from csdfgen.backends.device.sources import series, text_of
+from csdfgen.backends.device.sources import assemble_source, series
 from csdfgen.errors import ToolError
 from tests.builder import Graph
 from tests.emulated_cuda import COMPILER, Emulated, Result
@@ -37,7 +37,7 @@ CAPABILITIES = 53, 62, 72, 87, 90
 BLOCKS = Blocks.of("GPU", 1), Blocks.of("CPU", 4), Blocks.of("CPU", 16)
 
 KERNELS = [*((kernel, blocks) for kernel in FILES for blocks in BLOCKS)] + [
-    (kernel, blocks) for kernel in every() for blocks in BLOCKS[::2]
+    (kernel, blocks) for kernel in list_kernels() for blocks in BLOCKS[::2]
 ]
 
 SOME = int(os.environ.get("CSDFGEN_CUDA_KERNELS", "97"))
@@ -53,7 +53,7 @@ def test_kernels_compile(capability: int) -> None:
     first = CAPABILITIES.index(capability) * SOME // len(CAPABILITIES)
     for kernel, blocks in KERNELS[first::SOME]:
         try:
-            binary = compiled(text_of(kernel, blocks), capability)
+            binary = compile_kernel(assemble_source(kernel, blocks), capability)
         except ToolError as error:
             pytest.skip(str(error))
         assert binary.startswith(b"\x7fELF")
@@ -72,7 +72,9 @@ def test_a_series_compiles() -> None:
         "power_i32",
     )
     try:
-        assert compiled(text_of(series(some, 2), BLOCKS[0]), 87).startswith(b"\x7fELF")
+        assert compile_kernel(assemble_source(series(some, 2), BLOCKS[0]), 87).startswith(
+            b"\x7fELF"
+        )
     except ToolError as error:
         pytest.skip(str(error))
 
@@ -92,14 +94,14 @@ def emulated(
     given = unified | ({"HOST_REGISTER_SUPPORTED": 1} if request.param == "registers" else {})
     found = Emulated(folder, **given)
     found.installed(monkeypatch)
-    devices.found.cache_clear()
+    devices.find_device.cache_clear()
     made = DeviceKernels(Cuda(), "CUDA")
     others = registry._made
     monkeypatch.setattr(
         registry, "_made", lambda name, *options: made if name == "cuda" else others(name, *options)
     )
     yield found
-    devices.found.cache_clear()
+    devices.find_device.cache_clear()
 
 
 def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +166,7 @@ def test_branches_wait_for_what_they_read_alone(
         before = emulated.swapped
         close(found(rows), want)
         assert emulated.swapped > before
-    monkeypatch.setattr(bound, "behind", lambda launches, touched: [[] for _ in launches])
+    monkeypatch.setattr(bound, "find_dependences", lambda launches, touched: [[] for _ in launches])
     assert not np.allclose(found(3), want, atol=1e-3)
 
 
@@ -181,25 +183,25 @@ def test_text_that_does_not_compile() -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings are not installed")
     try:
         with pytest.raises(BuildError, match='error: identifier "y" is undefined'):
-            compiled("__global__ void k(int x) { x = y; }", 87)
+            compile_kernel("__global__ void k(int x) { x = y; }", 87)
     except ToolError as error:
         pytest.skip(str(error))
 
 
 def test_no_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    devices.found.cache_clear()
+    devices.find_device.cache_clear()
     one = Emulated(tmp_path)
     one.installed(monkeypatch)
     module = devices.bindings("driver")
     for fails in (lambda flags: (Result.CUDA_ERROR_NO_DEVICE,), _no_library):
         monkeypatch.setattr(module, "cuInit", fails)
         with pytest.raises(ToolError, match=r"no CUDA device was found \(.*\); --backend native"):
-            devices.found()
+            devices.find_device()
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     with pytest.raises(
         ToolError, match=r"CUDA needs cuda-bindings .*pip install 'csdfgen\[cuda\]'"
     ):
-        devices.found()
+        devices.find_device()
 
 
 def _no_library(flags: int) -> None:
@@ -208,7 +210,7 @@ def _no_library(flags: int) -> None:
 
 @pytest.mark.parametrize("emulated", ["apart"], indirect=True)
 def test_operators_as_numpy_has_them(emulated: Emulated) -> None:
-    device = registry.kernels_of("cuda")
+    device = registry.load_backend("cuda")
     # sums that are added to: no item of a group may do that twice
     sums = [k for k, one in enumerate(SAMPLES) if one.op_type == "QLinearGlobalAveragePool"]
     for number in (*range(0, len(SAMPLES), SAMPLED), *sums):

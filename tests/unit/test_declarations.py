@@ -11,7 +11,7 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.numpy import backend as numpy_set
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning import workspaces
@@ -102,7 +102,7 @@ def with_other_weights(layer: Layer) -> Layer:
     ],
 )
 def test_layers_of_equal_form_take_as_much(backend: str) -> None:
-    kernels = kernels_of(backend)
+    kernels = load_backend(backend)
     weighed = 0
     axes = {"height": range(2), "limit": (0, 1 << 13, None)}
     for sample, tried in zip(SAMPLES, ways([s.values for s in SAMPLES], axes, 2), strict=True):

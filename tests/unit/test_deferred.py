@@ -13,8 +13,8 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.model.deferred import Deferred, computed, defer, sources
-from csdfgen.ops.folded_weights import scaled
+from csdfgen.model.deferred import Deferred, compute_array, defer, sources
+from csdfgen.ops.folded_weights import scale_weights
 from tests.builder import reference
 from tests.models import model
 from tests.native_steps import compiler_missing
@@ -22,11 +22,11 @@ from tests.native_steps import compiler_missing
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(32, 16, 3, 3)).astype(np.float32)
 FACTORS = RNG.normal(size=(32, 1, 1, 1))
-WANTED = scaled(WEIGHTS, FACTORS)
+WANTED = scale_weights(WEIGHTS, FACTORS)
 
 
 def deferred() -> Deferred:
-    found = defer(scaled, WEIGHTS, FACTORS)
+    found = defer(scale_weights, WEIGHTS, FACTORS)
     assert isinstance(found, Deferred)
     return found
 
@@ -36,13 +36,16 @@ def test_it_has_the_form_of_what_it_stands_for() -> None:
     for name in ("shape", "dtype", "size", "ndim", "nbytes"):
         assert getattr(one, name) == getattr(WANTED, name), name
     assert len(one) == len(WANTED) and list(map(id, sources(one))) == [id(WEIGHTS), id(FACTORS)]
-    assert defer(scaled, WEIGHTS[:1], FACTORS[:1]).base is None  # a small one is computed at once
+    assert (
+        defer(scale_weights, WEIGHTS[:1], FACTORS[:1]).base is None
+    )  # a small one is computed at once
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        np.asarray, computed, np.sum, lambda a: a + 1, lambda a: 2 * a, lambda a: a.T, lambda a: np.transpose(a, (1, 0, 3, 2)),
+        np.asarray, compute_array, np.sum, lambda a: a + 1, lambda a: 2 * a, lambda a: a.T,
+        lambda a: np.transpose(a, (1, 0, 3, 2)),
         lambda a: a.astype(np.float64), lambda a: a.reshape(32, -1), lambda a: a.reshape((8, 4, 16, 9)).swapaxes(0, 1),
         lambda a: a.swapaxes(1, 2)[:, :, ::-1][..., [2, 0]], lambda a: a[3:7, ..., 1:],
         lambda a: a[a > 0], lambda a: a[2, 1, 0, 1],

@@ -7,7 +7,7 @@ import pytest
 
 from csdfgen.demo import centerface, pictures
 from csdfgen.errors import InputError
-from csdfgen.pages.measured import interleaved
+from csdfgen.pages.measured import time_interleaved
 
 
 def maps(*cells: tuple[int, int, float]) -> dict[str, np.ndarray]:
@@ -43,7 +43,7 @@ def test_no_faces() -> None:
 
 def test_sizes_that_cannot_be_halved_five_times_are_refused() -> None:
     with pytest.raises(InputError, match="500x512 pixels: CenterFace takes multiples of 32"):
-        centerface.prepared(np.zeros((500, 512, 3), np.uint8))
+        centerface.prepare_picture(np.zeros((500, 512, 3), np.uint8))
 
 
 def test_a_missing_package_is_named() -> None:
@@ -61,7 +61,7 @@ def test_the_mosaic_fills_its_canvas_but_for_a_corner() -> None:
 def test_faces_and_bars_are_drawn() -> None:
     picture = np.zeros((256, 480, 3), np.uint8)
     face = centerface.Face((100.0, 50.0, 160.0, 130.0), ((120.0, 80.0),) * 5, 0.9)
-    image = pictures.drawn(
+    image = pictures.draw_faces(
         picture, [face], "title", [("one", 3.0, "#ff0000"), ("two", 1.0, pictures.MARK)], "note"
     )
     assert image.width == 480
@@ -71,6 +71,6 @@ def test_faces_and_bars_are_drawn() -> None:
 
 def test_interleaving_calls_both_in_turn() -> None:
     calls: list[str] = []
-    first, second = interleaved([lambda: calls.append("a"), lambda: calls.append("b")], 3)
+    first, second = time_interleaved([lambda: calls.append("a"), lambda: calls.append("b")], 3)
     assert calls == ["a", "b"] * 3
     assert first >= 0 and second >= 0

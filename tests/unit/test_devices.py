@@ -15,7 +15,7 @@ from csdfgen.devices.catalogue import device, device_names
 from csdfgen.devices.files import profile_from_toml, profile_to_toml
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.measure import sample_network
-from csdfgen.devices.memory import account_on, demands, tallest_height
+from csdfgen.devices.memory import account_device_memory, demands, tallest_height
 from csdfgen.devices.model import Estimate, estimate, stages
 from csdfgen.devices.profile import ORIGINS, DeviceProfile, LayerCost, Quantity, Series
 from csdfgen.devices.work import kernel_class, layer_key
@@ -315,7 +315,7 @@ def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
     options = PlanOptions(backend="native")
     heights = ("whole", "32", "16", "8", "4", "2", "1")
     plans = {rows: plan_of(network, replace(options, rows=rows)) for rows in heights}
-    sizes = {rows: account_on(plan, None).total for rows, plan in plans.items()}
+    sizes = {rows: account_device_memory(plan, None).total for rows, plan in plans.items()}
     whole, least = plans["whole"], min(sizes, key=sizes.__getitem__)
     assert sizes[least] < sizes["whole"]
 
@@ -323,7 +323,7 @@ def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
         return read(example().replace(MEMORY, f"usable = {number(str(size), 'B')}"))
 
     tight = with_room(sizes[least])
-    (need,) = demands(account_on(whole, tight), tight)
+    (need,) = demands(account_device_memory(whole, tight), tight)
     assert (need.needed, need.there, need.fits) == (sizes["whole"], sizes[least], False)
     assert tallest_height(network, tight, options).rows == least
     assert tallest_height(network, with_room(sizes["whole"]), options).rows == "whole"
@@ -334,7 +334,7 @@ def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
 def test_parameters_may_have_a_memory_of_their_own() -> None:
     text = example().replace("[memory]", f"[memory]\nparameters = {number('100', 'B')}")
     plan, profile = csdfgen.plan(csdfgen.load(residual_classifier())), read(text)
-    working, read_only = demands(account_on(plan, profile), profile)
+    working, read_only = demands(account_device_memory(plan, profile), profile)
     assert working.fits and not read_only.fits and read_only.there == 100
 
 

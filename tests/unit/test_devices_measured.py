@@ -24,11 +24,11 @@ from csdfgen.devices import facts, measure
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.difference import difference
 from csdfgen.devices.files import profile_to_toml, read_profile, write_profile
-from csdfgen.devices.measure import Sampler, measured_profile, sample_network
+from csdfgen.devices.measure import Sampler, make_profile, sample_network
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.devices.samples import sample_models
-from csdfgen.emission.account import account_of
+from csdfgen.emission.account import account_memory
 from tests.builder import Graph
 from tests.small_models import residual_classifier
 
@@ -134,9 +134,7 @@ def profile() -> DeviceProfile:
     network = csdfgen.load(residual_classifier(height=48, width=40))
     with threadpool_limits(1):
         found = sample_network(network, (1, 2, 6), repeats=7)
-    return measured_profile(
-        [found], "host", "this machine", *facts.machine(), {"cpu": "a processor"}
-    )
+    return make_profile([found], "host", "this machine", *facts.machine(), {"cpu": "a processor"})
 
 
 def test_every_layer_shape_is_measured_at_every_height(profile: DeviceProfile) -> None:
@@ -207,10 +205,10 @@ def test_what_reading_the_clock_adds_is_told_by_plain_frames(
 
 
 def test_short_frames_are_measured_for_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(measure.rounds(3)) == [0, 1, 2]
+    assert list(measure.count_rounds(3)) == [0, 1, 2]
     now = iter(range(100))
     monkeypatch.setattr(time, "perf_counter", lambda: next(now))
-    assert list(measure.rounds(2, 5.0)) == [0, 1, 2, 3, 4, 5]
+    assert list(measure.count_rounds(2, 5.0)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_built_in_layers_hold_each_common_kind() -> None:
@@ -340,7 +338,7 @@ def test_analyze_prints_memory_times_and_notes(call: Any) -> None:
 
 def test_analyze_says_what_would_fit(call: Any) -> None:
     network, heights = csdfgen.load("net.onnx"), ("whole", 8, 4, 2, 1)
-    sizes = {rows: account_of(csdfgen.plan(network, rows=rows)).total for rows in heights}
+    sizes = {rows: account_memory(csdfgen.plan(network, rows=rows)).total for rows in heights}
     low, whole = min(sizes, key=sizes.__getitem__), sizes["whole"]
     room = sizes[low]
     text = profile_to_toml(device("jetson-nano")).replace(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from csdfgen.dataflow.dot import CriticalArrow, to_dot
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from tests.graphs import SEEDED, convolution
 
 STRING = r'"(?:[^"\\]|\\.)*"'
@@ -20,7 +20,7 @@ LINE = re.compile(
 
 
 def test_actors_phases_functions_rates_and_self_loops_are_shown() -> None:
-    text = to_dot(with_serial_loops(convolution(8)), {"in": 3})
+    text = to_dot(add_serial_loops(convolution(8)), {"in": 3})
     assert text.splitlines()[0] == 'digraph "conv" {'
     assert r'a1 [label="conv\nConv 3x3\n8 phases"];' in text
     assert (
@@ -31,14 +31,14 @@ def test_actors_phases_functions_rates_and_self_loops_are_shown() -> None:
         r'a1 -> a1 [label="  1 token  ", style=dotted, tooltip="serial_conv", tailport=w, headport=w];'
         in text
     )
-    assert to_dot(with_serial_loops(convolution(8)), {"in": 3}) == text
+    assert to_dot(add_serial_loops(convolution(8)), {"in": 3}) == text
 
 
 def test_a_critical_cycle_is_coloured_and_thick_and_waits_for_space_have_arrows_of_their_own() -> (
     None
 ):
     loop = [CriticalArrow("conv", "conv", "", False)]
-    lines = to_dot(with_serial_loops(convolution(8)), critical=loop).splitlines()
+    lines = to_dot(add_serial_loops(convolution(8)), critical=loop).splitlines()
     thick = [line for line in lines if "penwidth=3" in line]
     assert [line.split(" [")[0] for line in thick] == ["  a1", "  a1 -> a1"]
     assert (

@@ -20,8 +20,8 @@ import pytest
 import csdfgen
 from csdfgen.backends.native.build import find_compiler
 from csdfgen.emission.emit import emit
-from csdfgen.emission.kernels import needed
-from csdfgen.emission.macros import even, shortened, written
+from csdfgen.emission.kernels import collect_sources
+from csdfgen.emission.macros import format_token, shorten_even_table, shorten_table
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Blob, Pool
 from csdfgen.errors import InputError, PlanError
@@ -29,7 +29,7 @@ from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Constants
 from csdfgen.rewriting.fuse import fuse
-from runtime.reference import filled
+from runtime.reference import fill_array
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emitted import Program, differences
@@ -114,7 +114,7 @@ def check(program: Program, model: onnx.ModelProto, limit: float = 1e-4) -> None
             wanted = onnxruntime_outputs(model, feeds)
         for one in program.network.outputs:
             if one.name in program.network.found_outputs and one.tensor is not None:
-                wanted[one.name] = filled(wanted[one.name], one.tensor.shape)
+                wanted[one.name] = fill_array(wanted[one.name], one.tensor.shape)
         found = program(feeds)
         wanted = {name: bits_of(wanted[name]) if half else wanted[name] for name in found}
         found = {name: bits_of(found[name]) if half else found[name] for name in found}
@@ -264,7 +264,7 @@ def test_firings_that_are_alike_share_a_macro() -> None:
         for firing in range(40)
         for row in range(3)
     ]
-    macros, texts = shortened(rows, "{%s, %s, %s, %s}", range(0, 120, 3), "S")
+    macros, texts = shorten_table(rows, "{%s, %s, %s, %s}", range(0, 120, 3), "S")
     assert macros == [
         "#define S0(x0) {dims + 1, A(x0), A(x0), 2.5f}",
         "#define S1(x0) S0(x0),S0(x0+16),S0(x0+32)",
@@ -287,8 +287,8 @@ def test_macros_are_what_they_stand_for(tmp_path: Path) -> None:
             rows.append((*fixed, *reads, ("", "NULL" if one[5] < 25 else "f")))
         marks.append(len(rows))
     text = f"{{{', '.join(['%s'] * 9)}}}"
-    plain = [text % tuple(map(written, row)) for row in rows]
-    macros, texts = shortened(rows, text, marks, "S")
+    plain = [text % tuple(map(format_token, row)) for row in rows]
+    macros, texts = shorten_table(rows, text, marks, "S")
     assert len("".join((*macros, *texts))) < 0.5 * len("".join(plain))
     path = tmp_path / "macros.c"
     path.write_text("\n".join((*macros, ",\n".join(texts))) + "\n")
@@ -316,7 +316,7 @@ def test_addresses_that_lie_evenly_share_a_macro() -> None:
             (str(kind), first + 64 * step * k) for k in range(int(rng.choice([1, 5, 12, 17])))
         ]
         tokens += [("", "NULL")] * int(rng.integers(2))
-    macros, texts = even(tokens, "R")
+    macros, texts = shorten_even_table(tokens, "R")
     assert macros and len(texts) < 0.6 * len(tokens)
     bodies = dict(re.findall(r"#define (R\d+)\(x0\) (.*)", "\n".join(macros)))
     found = []
@@ -324,7 +324,7 @@ def test_addresses_that_lie_evenly_share_a_macro() -> None:
         name, _, first = text.rstrip(")").partition("(")
         found += bodies[name].replace("x0", first).split(",") if name in bodies else [text]
     values = [re.sub(r"\((.*)\)", lambda sum_: f"({eval(sum_[1])})", one) for one in found]
-    assert values == [written(token) for token in tokens]
+    assert values == [format_token(token) for token in tokens]
 
 
 def test_source_is_small_and_the_same_every_time(tmp_path: Path) -> None:
@@ -338,11 +338,11 @@ def test_source_is_small_and_the_same_every_time(tmp_path: Path) -> None:
 
 
 def test_only_the_files_that_are_called_come_along() -> None:
-    names = needed(["csdf_conv_of"], [1]).keys()
+    names = collect_sources(["csdf_conv_of"], [1]).keys()
     assert {"conv.c", "products.c", "csdf.h", "blocks_1.h"} <= names
     assert names.isdisjoint({"winograd.c", "reduce.c", "depthwise.c", "blocks_16.h"})
     with pytest.raises(PlanError, match="csdf_nothing"):
-        needed(["csdf_nothing"])
+        collect_sources(["csdf_nothing"])
 
 
 @pytest.mark.parametrize(("rows", "file"), [("2", "winograd_row.c"), ("4", "winograd.c")])

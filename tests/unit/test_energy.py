@@ -10,8 +10,8 @@ import pytest
 import csdfgen
 from csdfgen.devices import energy
 from csdfgen.devices.catalogue import device
-from csdfgen.devices.costs import energy_within
-from csdfgen.devices.energy import Meter, with_power
+from csdfgen.devices.costs import energy_limit
+from csdfgen.devices.energy import Meter, add_power
 from csdfgen.devices.files import profile_from_toml, profile_to_toml, read_profile
 from csdfgen.devices.model import estimate
 from tests.builder import Graph
@@ -116,7 +116,7 @@ def test_why_nothing_is_measured(machine: Machine, monkeypatch: pytest.MonkeyPat
     machine.now = 1.0
     meter.read()
     assert meter.watts is None
-    found = with_power(profile, meter)
+    found = add_power(profile, meter)
     assert found.processor == profile.processor
     assert found.conditions["power"].startswith("not measured: this system shows no counter")
     machine.domain("intel-rapl:0", "package-0", 1)
@@ -190,7 +190,7 @@ def test_energy_ranks_plans_otherwise_than_time(caplog: pytest.LogCaptureFixture
     """Low slabs take longer; a classifier that works on one image at a time reads its weights from memory for each."""
     profile = device("native-core")
     with caplog.at_level(logging.WARNING):
-        energy_within(profile, 1.0)
+        energy_limit(profile, 1.0)
     assert not caplog.records
     g = Graph()
     x = g.node("Relu", g.conv(g.input("x", (1, 3, 32, 32)), 64, 3, pads=[1] * 4))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from csdfgen.errors import PlanError, options_as_flags
+from csdfgen.errors import PlanError, name_options_as_flags
 from csdfgen.planning.packing import Items, clash, pack
 from csdfgen.planning.packing.exact import pack_exact
 from tests.property.test_packing import least, overlaps, random_items
@@ -17,7 +17,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ortools", "ortools.sat", "ortools.sat.python"):
         monkeypatch.setitem(sys.modules, name, None)
     with (
-        options_as_flags(),
+        name_options_as_flags(),
         pytest.raises(
             PlanError, match=r"--pack exact needs OR-Tools.*pip install 'csdfgen\[exact\]'"
         ),

@@ -14,7 +14,7 @@ import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
 from csdfgen.planning.checker import check
-from csdfgen.rewriting.experts import in_branches
+from csdfgen.rewriting.experts import move_into_branches
 from tests.builder import reference
 from tests.native_steps import compiler_missing
 from tests.unit.test_attention import Nodes, sizes
@@ -195,7 +195,7 @@ def read_twice(g: Nodes) -> str:
 def test_what_is_no_mixture_is_refused(form: Form) -> None:
     network = csdfgen.load(model_of(form))
     with pytest.raises(InputError, match="experts: no layer's result is multiplied by one number"):
-        in_branches(network)
+        move_into_branches(network)
 
 
 @pytest.mark.parametrize("form", [in_turn, stacked, of_maps])

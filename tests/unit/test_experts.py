@@ -15,9 +15,9 @@ import runtime
 from benchmarks.train_gate import loads, model_of, percent, trained
 from csdfgen.errors import InputError
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.paper.formats.digits import pictures as digits
-from csdfgen.paper.formulas.experts import chosen, gate
+from csdfgen.paper.formulas.experts import choose_experts, gate
 from zoo_models import ZooEntry, count
 from zoo_models._builder import Builder
 from zoo_models.branchy import b_alexnet
@@ -123,7 +123,7 @@ def test_of_equal_shares_those_of_lower_index_are_kept() -> None:
     one = session(b.model(b.only_largest(b.input(8, name="image"), 3)))
     for row in ([1, 2, 2, 0, 2, 2, 1, 0], [1] * 8, [0.5, 1, 0.5, 0.5, 0, 0, 0.25, 0.5]):
         shares = np.array([row], np.float32)
-        best, kept = chosen(shares, 3)
+        best, kept = choose_experts(shares, 3)
         expected = np.zeros((1, 8))
         np.put_along_axis(expected, best, kept, axis=1)
         np.testing.assert_allclose(run(one, shares)[0], expected, rtol=1e-6)
@@ -195,7 +195,7 @@ def executed(frame: Any) -> int:
     plan = frame.plan
     left = {plan.order[number][0] for number in frame.left_out}
     return sum(
-        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        get_operator(layer).cost(layer, Rows(0, layer.output.rows))
         for layer in plan.network.layers
         if layer.op_type in ("Conv", "Gemm") and layer.name not in left
     )
@@ -207,7 +207,7 @@ def test_chosen_experts_alone_are_computed(mixture: onnx.ModelProto) -> None:
     network, frame = session(mixture), runtime.compile(plan)
     expert = "expert0/"
     one = sum(
-        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        get_operator(layer).cost(layer, Rows(0, layer.output.rows))
         for layer in plan.network.layers
         if layer.op_type in ("Conv", "Gemm") and expert in layer.name
     )

@@ -11,7 +11,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.errors import ModelError, PlanError, options_as_flags
+from csdfgen.errors import ModelError, PlanError, name_options_as_flags
 from csdfgen.reading.loader import load
 from tests.command import Call, refused
 from tests.models import model, onnxruntime_outputs
@@ -174,5 +174,5 @@ def test_quantized_with_a_fixed_input() -> None:
 
 
 def test_options_are_named_as_they_are_typed() -> None:
-    with options_as_flags(), pytest.raises(ModelError, match="--fix gives 2"):
+    with name_options_as_flags(), pytest.raises(ModelError, match="--fix gives 2"):
         load(summed(), fix={"k": "1,2"})

@@ -15,21 +15,21 @@ import pytest
 import csdfgen
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import profile_from_toml, profile_to_toml
-from csdfgen.devices.model import estimate, rule_of
+from csdfgen.devices.model import estimate, find_rule
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.devices.work import formats_of, layer_key, of_values
+from csdfgen.devices.work import float_operator, format_key, layer_key
 from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.precision.choice import Arenas
 from csdfgen.precision.noise import Sensitivity
-from csdfgen.precision.prepare import prepared
-from csdfgen.precision.ranges import format_of
-from csdfgen.precision.timing import Times, fastest, least_noise_in_time
+from csdfgen.precision.prepare import prepare_model
+from csdfgen.precision.ranges import choose_format
+from csdfgen.precision.timing import Times, choose_fastest, choose_least_noise_in_time
 from csdfgen.precision.variants import variants
 from csdfgen.precision.wish import FORMATS
-from csdfgen.precision.writer import in_int8, skeleton, with_formats
+from csdfgen.precision.writer import convert_to_int8, replace_formats, skeleton
 from csdfgen.reading.loader import load
 from tests.builder import Graph
 from tests.command import Call, refused
@@ -87,7 +87,7 @@ def in_formats(kind: str) -> list[Network]:
 
 
 def products(network: Network) -> list[Layer]:
-    return [layer for layer in network.layers if of_values(layer.op_type) == "Conv"]
+    return [layer for layer in network.layers if float_operator(layer.op_type) == "Conv"]
 
 
 # What a layer is known by ------------------------------------------------------------------------
@@ -96,11 +96,11 @@ def products(network: Network) -> list[Layer]:
 def test_keys_and_formats_of_layers() -> None:
     """The same Conv is known as another in each format, and by what it reads and makes."""
     networks = [load(a_chain()), *in_formats("float16"), *in_formats("mixed")]
-    kinds = {formats_of(layer) for network in networks for layer in products(network)}
+    kinds = {format_key(layer) for network in networks for layer in products(network)}
     assert kinds == {"", "float16", "int8", "int16", "int8->int16", "int16->int8"}
     keys = {layer_key(layer) for network in networks for layer in products(network)}
     found = {
-        (layer.output.name.split("_")[0], formats_of(layer))
+        (layer.output.name.split("_")[0], format_key(layer))
         for network in networks
         for layer in products(network)
     }
@@ -114,7 +114,7 @@ def test_weights_that_are_wider_than_data_are_told_apart() -> None:
         weights = layer.constants[1].astype(np.int16)
         other = replace(layer, constants={**layer.constants, 1: weights})
         assert (layer_key(other) != layer_key(layer)) == apart
-        assert formats_of(other).startswith("int16")
+        assert format_key(other).startswith("int16")
 
 
 def test_every_layer_of_a_chain_is_seen_in_all_formats() -> None:
@@ -123,19 +123,19 @@ def test_every_layer_of_a_chain_is_seen_in_all_formats() -> None:
     seen: dict[tuple[int, ...], set[str]] = {}
     for model in variants(g.model(a), "mixed"):
         for layer in products(load(model)):
-            seen.setdefault(layer.output.shape, set()).add(formats_of(layer))
+            seen.setdefault(layer.output.shape, set()).add(format_key(layer))
     assert len(seen) == 3
     assert all(kinds == {"int8", "int16", "int8->int16", "int16->int8"} for kinds in seen.values())
 
 
 def test_scales_and_ends_of_integers_change_no_key() -> None:
     """A layer keeps its key when it is calibrated otherwise: a Relu's integers then end elsewhere."""
-    model = prepared(a_chain())
-    found = skeleton(model, in_int8(model, {}))
+    model = prepare_model(a_chain())
+    found = skeleton(model, convert_to_int8(model, {}))
     keys = []
     for low, high in ((-1.0, 1.0), (-0.1, 7.0)):
-        forms = {name: format_of((low, high), "uint8") for name in found.leaders}
-        keys.append([layer_key(one) for one in load(in_int8(model, forms)).layers])
+        forms = {name: choose_format((low, high), "uint8") for name in found.leaders}
+        keys.append([layer_key(one) for one in load(convert_to_int8(model, forms)).layers])
     assert keys[0] == keys[1]
 
 
@@ -146,11 +146,11 @@ def test_the_nearest_formats_count() -> None:
     """Those that it reads and makes, those that it reads, float32: which is said."""
     (narrow,), (wide,) = in_formats("int8"), in_formats("int16")
     alternating = in_formats("mixed")[2]
-    by_formats = {formats_of(layer): layer for layer in products(alternating)}
+    by_formats = {format_key(layer): layer for layer in products(alternating)}
     few = board(("Conv", "", 1.0, 0), ("Conv", "int8", 0.3, 0), ("*", "", 1.0, 0))
 
     def found(profile: DeviceProfile, layer: Layer) -> str:
-        rule = rule_of(profile, layer)
+        rule = find_rule(profile, layer)
         assert rule is not None
         return rule.formats
 
@@ -201,21 +201,21 @@ NOISES = (5.0, 1.0, 3.0, 0.5, 2.0, 8.0, 1.5)
 
 def choices() -> tuple[Arenas, Times, Sensitivity]:
     """Of the chain: each tensor has a noise of its own."""
-    model = prepared(a_chain())
-    found = skeleton(model, in_int8(model, {}))
+    model = prepare_model(a_chain())
+    found = skeleton(model, convert_to_int8(model, {}))
     narrow, wide = (
-        {name: format_of((-1.0, 1.0), dtype) for name in found.leaders}
+        {name: choose_format((-1.0, 1.0), dtype) for name in found.leaders}
         for dtype in ("uint8", "int16")
     )
     noises = {name: 1e-3 * NOISES[k % len(NOISES)] for k, name in enumerate(found.leaders)}
     options = csdfgen.plan(load(a_chain()), backend="numpy").options
-    written = in_int8(model, narrow)
+    written = convert_to_int8(model, narrow)
 
     def formats(chosen: frozenset[str]) -> dict[str, Format]:
         return {name: wide[name] if name in chosen else form for name, form in narrow.items()}
 
     arenas = Arenas(
-        lambda chosen: with_formats(written, formats(chosen)),
+        lambda chosen: replace_formats(written, formats(chosen)),
         formats,
         lambda _: (),
         tuple(narrow),
@@ -264,12 +264,12 @@ def test_no_choice_is_much_better() -> None:
     best = 0
     for part in (0.1, 0.3, 0.5, 0.7, 0.9):
         allowed = low + part * (high - low)
-        found = least_noise_in_time(arenas, Times(arenas), tried, allowed, None)
+        found = choose_least_noise_in_time(arenas, Times(arenas), tried, allowed, None)
         least = min(noise for seconds, noise, _ in every if seconds <= allowed)
         assert arenas.seconds(found.wide) <= allowed
         assert found.noise <= 1.5 * least
         best += found.noise <= 1.001 * least
-        quick = fastest(arenas, Times(arenas), tried, found.sqnr_db)
+        quick = choose_fastest(arenas, Times(arenas), tried, found.sqnr_db)
         shortest = min(seconds for seconds, noise, _ in every if noise <= found.noise)
         assert quick.noise <= found.noise * (1 + 1e-9)
         assert Times(arenas).of(quick.wide) <= 1.05 * shortest
@@ -281,22 +281,22 @@ def test_both_limits_are_kept() -> None:
     none = frozenset[str]()
     limit = int(1.3 * arenas.settled(none))
     allowed = (times.of(none) + times.of(frozenset(arenas.names))) / 2
-    both = least_noise_in_time(arenas, times, tried, allowed, limit)
+    both = choose_least_noise_in_time(arenas, times, tried, allowed, limit)
     assert both.arena <= limit and arenas.seconds(both.wide) <= allowed
     for one in (
-        least_noise_in_time(arenas, times, tried, allowed, None),
-        least_noise_in_time(arenas, times, tried, 1.0, limit),
+        choose_least_noise_in_time(arenas, times, tried, allowed, None),
+        choose_least_noise_in_time(arenas, times, tried, 1.0, limit),
     ):
         assert one.noise <= both.noise
     with pytest.raises(InputError, match=r"an arena of .* bytes, 10 are allowed"):
-        least_noise_in_time(arenas, times, tried, allowed, 10)
+        choose_least_noise_in_time(arenas, times, tried, allowed, 10)
 
 
 def test_an_operator_without_a_cost_is_named() -> None:
     arenas, _, tried = choices()
     alone = replace(arenas, profile=replace(BOARD, operators=BOARD.operators[:1]))
     with pytest.raises(InputError, match=r"board.toml: has no cost for .*QLinearAdd"):
-        least_noise_in_time(alone, Times(alone), tried, 1.0, None)
+        choose_least_noise_in_time(alone, Times(alone), tried, 1.0, None)
 
 
 @pytest.mark.networks

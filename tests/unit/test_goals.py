@@ -20,22 +20,22 @@ from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
 from csdfgen.goals import choice, peaks, search
 from csdfgen.goals import heights as balance
-from csdfgen.goals.batching.choice import of_requests
-from csdfgen.goals.choice import chosen, front
-from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
-from csdfgen.goals.heights import GROWTHS, Heights, few_phases, heights_of, raised
-from csdfgen.goals.search import not_dominated
+from csdfgen.goals.batching.choice import repeat_request
+from csdfgen.goals.choice import choose_plan, find_front
+from csdfgen.goals.facts import describe_tradeoff, holders, list_heights, schedule_facts
+from csdfgen.goals.heights import GROWTHS, Heights, plan_few_phases, price_heights, raise_heights
+from csdfgen.goals.search import pareto_optimal
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.model.units import size_of, time_of
-from csdfgen.phases.heights import halved, parse_rows
+from csdfgen.model.units import parse_size, parse_time
+from csdfgen.phases.heights import halve_heights, parse_rows
 from csdfgen.planning import prepared as preparation
 from csdfgen.planning.checker import check
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
 from csdfgen.planning.plan_table import Point
-from csdfgen.planning.planner import planned as plan_once
+from csdfgen.planning.planner import plan_phased as plan_once
 from csdfgen.planning.prepared import Phased, Prepared
 from tests.beaten import beaten, network, plans
 from tests.builder import Graph
@@ -100,7 +100,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def heights(chain: Network) -> Heights:
-    return heights_of(predicted(chain, PlanOptions(), PROFILE))
+    return price_heights(predicted(chain, PlanOptions(), PROFILE))
 
 
 def test_the_ladder_buys_time_with_memory(heights: Heights) -> None:
@@ -144,7 +144,7 @@ def test_a_slice_of_the_image_has_heights_by_its_own_name() -> None:
     part = g.node("Slice", x, *bounds)
     sliced = csdfgen.load(g.model(g.conv(part, 4), g.conv(x, 4)))
     times = predicted(sliced, PlanOptions(), PROFILE)
-    heights = heights_of(times)
+    heights = price_heights(times)
     assert "Slice_0" in heights.names and part not in heights.names
     for step in heights.ladder:
         made = times.prepared.at(heights.rows(step))
@@ -155,7 +155,7 @@ def test_a_slice_of_the_image_has_heights_by_its_own_name() -> None:
 def test_an_operator_without_a_cost_is_refused(net: Network) -> None:
     costs = tuple(cost for cost in PROFILE.operators if "Conv" in cost.types)
     with pytest.raises(InputError, match="has no cost for"):
-        heights_of(predicted(net, PlanOptions(), replace(PROFILE, operators=costs)))
+        price_heights(predicted(net, PlanOptions(), replace(PROFILE, operators=costs)))
 
 
 # What the default raises for native code -----------------------------------------------------------
@@ -172,7 +172,7 @@ def weighted(cost: float) -> Any:
 
 def test_levels_take_ever_less_time(chain: Network) -> None:
     times = predicted(chain, PlanOptions(), NATIVE)
-    found = heights_of(times).levels()
+    found = price_heights(times).levels()
     seconds = [times.frame(times.prepared.at(rows).conversion) for rows in ("auto", *found)]
     assert len(found) > 3 and all(rows.startswith("auto,") for rows in found[:2])
     assert all(later < sooner for sooner, later in pairwise(seconds))
@@ -180,7 +180,7 @@ def test_levels_take_ever_less_time(chain: Network) -> None:
 
 def test_what_is_raised_is_faster_and_within_the_growth(chain: Network) -> None:
     times = predicted(chain, PlanOptions(count="activations"), NATIVE)
-    usual, found = times.prepared.phased(), raised(times)
+    usual, found = times.prepared.phased(), raise_heights(times)
     assert found.options.rows != "auto"
     assert times.frame(found.conversion) < times.frame(usual.conversion)
     assert found.rough_bound <= GROWTHS[-1] * usual.rough_bound
@@ -190,7 +190,7 @@ def test_what_is_raised_is_faster_and_within_the_growth(chain: Network) -> None:
 
 def test_heights_that_are_compared_again_are_cut_once(chain: Network) -> None:
     times = predicted(chain, PlanOptions(), NATIVE)
-    found = raised(times)
+    found = raise_heights(times)
     assert times.at(found.options.rows) is found and times.at("auto") is not found
     assert times.heights is times.heights
 
@@ -199,7 +199,9 @@ def test_weights_make_layers_taller(chain: Network) -> None:
     """The more a byte of them costs in every phase, the fewer phases."""
     phases = []
     for cost in (0.0, 1e-10, 1e-8):
-        made = raised(predicted(chain, PlanOptions(count="activations"), weighted(cost))).conversion
+        made = raise_heights(
+            predicted(chain, PlanOptions(count="activations"), weighted(cost))
+        ).conversion
         phases.append(sum(len(work.phases) for work in made.actors if work.kind == "layer"))
     assert phases[0] >= phases[1] > phases[2]
 
@@ -218,16 +220,16 @@ def test_few_phases_where_rows_are_read_again_from_far_away(
     """Never where they are near; all layers then have so many rows; the growth is kept."""
     usual = planned(chain, rows=1)
     times = predicted(chain, usual.options, NATIVE)
-    assert few_phases(usual, times) is None
+    assert plan_few_phases(usual, times) is None
     monkeypatch.setattr(balance, "FAR", 1)
-    few = few_phases(usual, times)
+    few = plan_few_phases(usual, times)
     assert few is not None and 0 < few.time < balance.GAIN
     taller = planned(chain, rows=few.phased.options.rows)
     for work in taller.conversion.actors:
         if work.kind == "layer":
-            assert heights_used(taller)[work.name] >= min(balance.SLAB, work.writes[0].tensor.rows)
+            assert list_heights(taller)[work.name] >= min(balance.SLAB, work.writes[0].tensor.rows)
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
-    dear = few_phases(usual, times)
+    dear = plan_few_phases(usual, times)
     assert dear is not None and dear.time < few.time, "windows read their rows again"
     grown = taller.total_bytes / usual.total_bytes
     assert few.better(taller, usual) == (grown <= balance.GROWTH and grown * few.time**2 < 1)
@@ -242,7 +244,7 @@ def test_the_default_takes_few_phases_where_they_are_better(
 ) -> None:
     monkeypatch.setattr(balance, "FAR", 1)
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
-    monkeypatch.setattr(choice, "raised", lambda times: times.prepared.at("1"))
+    monkeypatch.setattr(choice, "raise_heights", lambda times: times.prepared.at("1"))
     for growth, few in ((9.0, True), (1.0, False)):
         monkeypatch.setattr(balance, "GROWTH", growth)
         found = csdfgen.plan(chain, backend="native", count="activations")
@@ -276,7 +278,7 @@ def test_small_maps_get_lower_slabs_where_the_peak_is(monkeypatch: pytest.Monkey
     assert low.total_bytes <= 0.8 * usual.total_bytes
     slower = 1 + (peaks.SLOWER - 1) / peaks.LIGHT
     assert estimate(low, NATIVE).seconds <= slower * estimate(usual, NATIVE).seconds
-    tall, heights = heights_used(usual), heights_used(low)
+    tall, heights = list_heights(usual), list_heights(low)
     assert all(heights[name] <= rows for name, rows in tall.items())
     assert any(heights[name] == rows > 1 for name, rows in tall.items())
     x = np.random.default_rng(0).normal(size=(1, 3, 56, 56)).astype(np.float32)
@@ -293,12 +295,12 @@ def test_what_saves_enough_keeps_its_heights(monkeypatch: pytest.MonkeyPatch) ->
     made = csdfgen.plan(large, backend="native", count="activations")
     assert (
         made.options.rows
-        == raised(predicted(large, PlanOptions(count="activations"), NATIVE)).options.rows
+        == raise_heights(predicted(large, PlanOptions(count="activations"), NATIVE)).options.rows
     )
     assert made.figures["whole_layer_live"] > peaks.ENOUGH * made.total_bytes
     assert peaks.lower(made, predicted(large, made.options, NATIVE)) is None
     small = predicted(bottlenecks(56), PlanOptions(count="activations"), NATIVE)
-    usual = plan_once(small.prepared, raised(small))
+    usual = plan_once(small.prepared, raise_heights(small))
     assert peaks.lower(usual, small) is not None
     monkeypatch.setattr(peaks, "ENOUGH", usual.figures["whole_layer_live"] / usual.total_bytes)
     assert peaks.lower(usual, small) is None
@@ -308,7 +310,7 @@ def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> No
     """Time is bounded; convolutions that are computed by several rows at a time keep their heights."""
     small = bottlenecks(56)
     times = predicted(small, PlanOptions(count="activations"), NATIVE)
-    usual = plan_once(times.prepared, raised(times))
+    usual = plan_once(times.prepared, raise_heights(times))
     found = peaks.lower(usual, times)
     assert found is not None and 1 <= found.time <= peaks.SLOWER
     low = plan_once(times.prepared, found.phased)
@@ -319,10 +321,10 @@ def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.undo()
     monkeypatch.setattr(peaks, "SMALL", 0)
     times = predicted(bottlenecks(56, kernel=3), PlanOptions(count="activations"), NATIVE)
-    usual = plan_once(times.prepared, raised(times))
+    usual = plan_once(times.prepared, raise_heights(times))
     found = peaks.lower(usual, times)
     assert found is not None
-    tall, low_rows = heights_used(usual), heights_used(plan_once(times.prepared, found.phased))
+    tall, low_rows = list_heights(usual), list_heights(plan_once(times.prepared, found.phased))
     for layer in usual.network.layers:
         strides, groups = layer.attributes.get("strides", (1,)), layer.attributes.get("group", 1)
         if layer.op_type == "Conv" and groups == 1 and set(strides) == {1}:
@@ -336,15 +338,15 @@ def test_taller_slabs_are_given_up_if_they_are_proved_to_take_too_much(
     large = bottlenecks(224)
     times = predicted(large, PlanOptions(count="activations"), NATIVE)
     taller = plan_once(times.prepared, times.prepared.at("8"))
-    found = peaks.not_raised(taller, times)
+    found = peaks.lower_peak(taller, times)
     assert found is not None and found.time > 1 and str(found.phased.conversion.rows) == "auto"
     usual = plan_once(times.prepared, found.phased)
-    assert found.better(usual, taller) and peaks.not_raised(usual, times) is None
+    assert found.better(usual, taller) and peaks.lower_peak(usual, times) is None
     weak = {**taller.figures, "lower_bound": found.phased.rough_bound}
-    assert peaks.not_raised(replace(taller, figures=weak), times) is None
+    assert peaks.lower_peak(replace(taller, figures=weak), times) is None
     monkeypatch.setattr(choice, "lower", lambda plan, times: None)
     monkeypatch.setattr(search.Search, "just_faster", lambda *_: ())
-    monkeypatch.setattr(choice, "raised", lambda times: times.prepared.at("8"))
+    monkeypatch.setattr(choice, "raise_heights", lambda times: times.prepared.at("8"))
     for firings, rows in ((peaks.FIRINGS, "auto"), (0, "8")):
         monkeypatch.setattr(peaks, "FIRINGS", firings)
         assert csdfgen.plan(large, backend="native", count="activations").options.rows == rows
@@ -354,12 +356,12 @@ def test_heights_are_halved_down_to_few_pixels() -> None:
     """By name only; a row of many pixels is left, and rows of one pixel stay above sixteen."""
     g = Graph()
     narrow = csdfgen.load(g.model(g.node("Relu", g.input("x", (1, 8, 40, 1)))))
-    assert str(halved(parse_rows("auto"), narrow, ["x", "nothing"])) == "auto,x=20"
-    assert str(halved(parse_rows("x=20"), narrow, ["x"])) == "auto,x=16"
+    assert str(halve_heights(parse_rows("auto"), narrow, ["x", "nothing"])) == "auto,x=20"
+    assert str(halve_heights(parse_rows("x=20"), narrow, ["x"])) == "auto,x=16"
     maps = bottlenecks(56)
     names = [layer.name for layer in maps.layers]
-    assert halved(parse_rows(1), maps, names) == parse_rows(1)
-    assert halved(parse_rows("auto"), maps, ()) == parse_rows("auto")
+    assert halve_heights(parse_rows(1), maps, names) == parse_rows(1)
+    assert halve_heights(parse_rows("auto"), maps, ()) == parse_rows("auto")
 
 
 @needs_compiler
@@ -375,7 +377,7 @@ def test_budgets_of_native_code_try_raised_heights(chain: Network) -> None:
 
 def test_the_default_is_one_plan(chain: Network) -> None:
     planner = Counting()
-    made = chosen(chain, PlanOptions(), planner)
+    made = choose_plan(chain, PlanOptions(), planner)
     assert [one.rows for one in planner.calls] == ["auto"]
     assert made.total_bytes <= made.figures["whole_layer_live"]
 
@@ -391,7 +393,7 @@ def test_the_default_takes_no_more_than_whole_layers(chain: Network) -> None:
         return replace(made, figures={**made.figures, "whole_layer_live": between})
 
     calls: list[str] = []
-    made = chosen(chain, PlanOptions(), planner)
+    made = choose_plan(chain, PlanOptions(), planner)
     assert made.total_bytes <= between < auto.total_bytes
     assert calls.count("auto") == 2, "in the scratch of the default, and in the least"
 
@@ -421,7 +423,7 @@ def test_the_least_time_leaves_kernels_all_the_scratch_that_they_use(backend: st
 
 def test_rows_that_are_given_stand(chain: Network) -> None:
     planner = Counting()
-    made = chosen(chain, PlanOptions(rows="2", goal="memory"), planner)
+    made = choose_plan(chain, PlanOptions(rows="2", goal="memory"), planner)
     assert len(planner.calls) == 1 and str(made.conversion.rows) == "2"
 
 
@@ -514,11 +516,11 @@ def test_the_smallest_in_time(chain: Network, points: tuple[Point, ...]) -> None
 
 
 def test_a_budget_below_what_is_found_is_refused_with_what_fits(chain: Network) -> None:
-    said = refused(lambda: chosen(chain, PlanOptions(memory=10240), Counting()))
+    said = refused(lambda: choose_plan(chain, PlanOptions(memory=10240), Counting()))
     assert said.startswith("memory of 10,240 bytes is below the least that was found, ")
     (way_out,) = (part.split("'")[1] for part in said.split("; ask for memory=")[1:])
     made = planned(chain, memory=way_out)
-    assert made.planned_bytes <= size_of(way_out)
+    assert made.planned_bytes <= parse_size(way_out)
     assert f"'{holders(planned(chain, goal='memory'))[0][0]}' holds" in said
 
 
@@ -529,7 +531,7 @@ def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
         return replace(made, figures={**made.figures, "lower_bound": made.figures["peak_live"]})
 
     calls: list[PlanOptions] = []
-    said = refused(lambda: chosen(chain, PlanOptions(memory=1000), planner))
+    said = refused(lambda: choose_plan(chain, PlanOptions(memory=1000), planner))
     least = planned(chain, goal="memory", rows="1")
     bound, bytes_beside = least.figures["peak_live"], least.figures.get("outputs", 0)
     assert f"below the bound of {bound + bytes_beside:,} bytes, proved for one row a phase" in said
@@ -541,7 +543,7 @@ def test_outputs_beside_the_arena_count(chain: Network) -> None:
         made = plan_once(prepared, phased)
         return replace(made, figures={**made.figures, "outputs": 10**9})
 
-    assert "memory of" in refused(lambda: chosen(chain, PlanOptions(memory=10**8), planner))
+    assert "memory of" in refused(lambda: choose_plan(chain, PlanOptions(memory=10**8), planner))
 
 
 def test_a_latency_that_is_not_reached_is_refused_with_what_is(chain: Network) -> None:
@@ -549,7 +551,7 @@ def test_a_latency_that_is_not_reached_is_refused_with_what_is(chain: Network) -
     assert said.startswith("latency of 0.001 ms is not reached: the fastest plan is predicted")
     assert f"on {PROFILE.name}" in said and "another device" in said
     way_out = said.split("ask for latency='")[1].split("'")[0]
-    assert ms(planned(chain, latency=way_out, **TIMED)) <= 1e3 * time_of(way_out)
+    assert ms(planned(chain, latency=way_out, **TIMED)) <= 1e3 * parse_time(way_out)
 
 
 def test_memory_and_latency_together(chain: Network, points: tuple[Point, ...]) -> None:
@@ -613,14 +615,14 @@ def test_every_point_of_the_front_runs(net: Network) -> None:
 def test_dominated_plans_are_left_out(points: tuple[Point, ...]) -> None:
     plan = points[0].plan
     slow = Point(plan, 1.0)
-    assert not_dominated([slow, *points, slow]) == not_dominated(points) == points
+    assert pareto_optimal([slow, *points, slow]) == pareto_optimal(points) == points
 
 
 @pytest.mark.parametrize(
     "options", [PlanOptions(memory=9), PlanOptions(rows="2"), PlanOptions(goal="speed")]
 )
 def test_a_front_takes_no_heights_and_no_budget(chain: Network, options: PlanOptions) -> None:
-    assert "leave" in refused(lambda: front(chain, options), InputError)
+    assert "leave" in refused(lambda: find_front(chain, options), InputError)
 
 
 @needs_compiler
@@ -639,7 +641,7 @@ def test_no_plan_is_beaten_by_plans_of_other_options(seed: int) -> None:
 def test_an_interrupted_search_gives_the_best_so_far(
     chain: Network, stop_at: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = chosen(chain, PlanOptions(goal="memory"), Counting(stop_at))
+    made = choose_plan(chain, PlanOptions(goal="memory"), Counting(stop_at))
     check(made)
     assert made.interrupted and "so far" in made.notes[-1]
     assert "interrupted: the best " in caplog.text
@@ -649,24 +651,24 @@ def test_an_interrupted_search_of_a_request_ends_all_of_it(
     chain: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its plan of one image is no plan of the request."""
-    alone = chosen(chain, PlanOptions(goal="memory", backend="numpy"), Counting(stop_at=2))
+    alone = choose_plan(chain, PlanOptions(goal="memory", backend="numpy"), Counting(stop_at=2))
     assert alone.interrupted and len(caplog.messages) == 1
-    several = of_requests(chain, 2)
+    several = repeat_request(chain, 2)
     asked = PlanOptions(memory=36 * 1024, backend="numpy", frames=2, batching="joint")
     with pytest.raises(KeyboardInterrupt):
-        chosen(several, asked, Counting(stop_at=2))
+        choose_plan(several, asked, Counting(stop_at=2))
     assert len(caplog.messages) == 1
 
 
 def test_interrupted_before_any_plan_there_is_none(chain: Network) -> None:
     with pytest.raises(KeyboardInterrupt):
-        chosen(chain, PlanOptions(goal="memory"), Counting(1))
+        choose_plan(chain, PlanOptions(goal="memory"), Counting(1))
 
 
 def test_interrupted_before_a_plan_fits_there_is_none(chain: Network) -> None:
     """What is not finished has not failed: the refusal would be a guess."""
     with pytest.raises(KeyboardInterrupt):
-        chosen(chain, PlanOptions(memory=11000), Counting(2))
+        choose_plan(chain, PlanOptions(memory=11000), Counting(2))
 
 
 def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
@@ -675,7 +677,7 @@ def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
         return replace(plan_once(prepared, phased), interrupted=True)
 
     calls: list[PlanOptions] = []
-    made = chosen(chain, PlanOptions(goal="memory"), planner)
+    made = choose_plan(chain, PlanOptions(goal="memory"), planner)
     assert made.interrupted and len(calls) == 1
 
 
@@ -683,19 +685,19 @@ def test_an_interrupted_order_is_told(chain: Network, caplog: pytest.LogCaptureF
     def planner(prepared: Prepared, phased: Phased) -> Plan:
         return replace(plan_once(prepared, phased), interrupted=True)
 
-    assert chosen(chain, PlanOptions(), planner).notes == (caplog.messages[-1],)
+    assert choose_plan(chain, PlanOptions(), planner).notes == (caplog.messages[-1],)
     assert caplog.messages[-1].startswith("interrupted: the best order so far")
 
 
 def test_an_interrupted_front_has_the_plans_so_far(chain: Network) -> None:
-    found = front(chain, PlanOptions(), Counting(4))
+    found = find_front(chain, PlanOptions(), Counting(4))
     assert 1 <= len(found) <= 3
 
 
 def test_effort_bounds_the_number_of_plans(chain: Network) -> None:
     low, normal = Counting(), Counting()
-    front(chain, PlanOptions(effort="low"), low)
-    front(chain, PlanOptions(effort="normal"), normal)
+    find_front(chain, PlanOptions(effort="low"), low)
+    find_front(chain, PlanOptions(effort="normal"), normal)
     least, few = 3, 2  # of the goal of least memory, and of the default
     assert len(low.calls) <= least + few + 2 * 8
     assert len(low.calls) < len(normal.calls) <= 3 * 12 + few
@@ -703,7 +705,7 @@ def test_effort_bounds_the_number_of_plans(chain: Network) -> None:
 
 def test_seconds_end_a_search(chain: Network) -> None:
     planner = Counting()
-    made = chosen(chain, PlanOptions(goal="memory", effort="1us"), planner)
+    made = choose_plan(chain, PlanOptions(goal="memory", effort="1us"), planner)
     assert len(planner.calls) == 1 and made.options.effort == "1e-06s"
 
 
@@ -716,7 +718,7 @@ def test_what_is_taken_is_searched_for_with_the_whole_effort(chain: Network) -> 
         return replace(made, figures={**made.figures, "lower_bound": 1})
 
     efforts: list[str | float] = []
-    made = chosen(chain, PlanOptions(goal="speed", effort="normal"), planner)
+    made = choose_plan(chain, PlanOptions(goal="speed", effort="normal"), planner)
     assert set(efforts[:-1]) == {"low"} and efforts[-1] == "normal" == made.options.effort
 
 
@@ -752,10 +754,10 @@ def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
 
 
 def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
-    said = given_up(planned(chain), PROFILE)
+    said = describe_tradeoff(planned(chain), PROFILE)
     assert "bytes of rows less alive" in said and "goal 'memory' looks for it" in said
-    assert given_up(planned(chain, rows=1), PROFILE) == ""
-    assert given_up(planned(chain, goal="memory"), PROFILE) == ""
+    assert describe_tradeoff(planned(chain, rows=1), PROFILE) == ""
+    assert describe_tradeoff(planned(chain, goal="memory"), PROFILE) == ""
 
 
 # Once a plan ------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from csdfgen.dataflow.graph import (
     Actor,
     Channel,
     CsdfGraph,
+    add_serial_loops,
+    format_runs,
     is_consistent,
     parse_short_form,
     repetition_vector,
-    short_form,
     validate,
-    with_serial_loops,
 )
 from csdfgen.errors import GraphError, InconsistentError, InputError
 from tests.graphs import SEEDED, consistent_graphs, convolution, ring
@@ -160,12 +160,12 @@ def test_the_repetition_vector_balances_every_channel(g: CsdfGraph) -> None:
 
 
 def test_serial_loops_are_added_where_none_is() -> None:
-    once = with_serial_loops(convolution(4))
+    once = add_serial_loops(convolution(4))
     assert [c.name for c in once.channels[3:]] == ["serial_src", "serial_conv", "serial_snk"]
     assert all(c.is_serial and c.kind == "serial" for c in once.channels[3:])
-    assert with_serial_loops(once) == once
+    assert add_serial_loops(once) == once
     clash = graph(replace(AB, name="serial_A"))
-    assert [c.name for c in with_serial_loops(clash).channels] == [
+    assert [c.name for c in add_serial_loops(clash).channels] == [
         "serial_A",
         "serial_A_",
         "serial_B",
@@ -173,15 +173,15 @@ def test_serial_loops_are_added_where_none_is() -> None:
 
 
 def test_short_form_of_rate_lists() -> None:
-    assert short_form([384, 192, 192, 256]) == "1*384,2*192,1*256"
-    assert short_form([384, 192, 192, 256], ones=False) == "384,2*192,256"
+    assert format_runs([384, 192, 192, 256]) == "1*384,2*192,1*256"
+    assert format_runs([384, 192, 192, 256], ones=False) == "384,2*192,256"
     assert parse_short_form("384, 2*192 ,256") == (384, 192, 192, 256)
 
 
 @given(st.lists(st.integers(0, 3) | st.integers(0, 2**63 - 1), min_size=1), st.booleans())
 @SEEDED
 def test_short_form_is_lossless(values: list[int], ones: bool) -> None:
-    assert list(parse_short_form(short_form(values, ones=ones))) == values
+    assert list(parse_short_form(format_runs(values, ones=ones))) == values
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import runtime
 from csdfgen.backends.native.build import STANDARD, build
 from csdfgen.backends.native.structures import SOURCES, Dim, ctype
 from csdfgen.errors import CsdfgenError
-from csdfgen.precision.bfloat16 import in_bfloat16
-from csdfgen.precision.halves import kept_in_float32, noise_of_halves
-from csdfgen.precision.writer import in_float16
+from csdfgen.precision.bfloat16 import convert_to_bfloat16
+from csdfgen.precision.halves import choose_float32_nodes, measure_half_noise
+from csdfgen.precision.writer import convert_to_float16
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
 from tests.networks import feeds
@@ -124,7 +124,7 @@ def test_weights_are_widened_in_registers(
 
 def test_float16_has_the_kernels_of_float32() -> None:
     """Results differ from numpy's by the order of sums; a Relu in the slab changes no bit."""
-    model = in_float16(onnx.shape_inference.infer_shapes(residual_classifier()))
+    model = convert_to_float16(onnx.shape_inference.infer_shapes(residual_classifier()))
     network, inputs = csdfgen.load(model), feeds(model)
     want = runtime.compile(csdfgen.plan(network, backend="numpy"))(inputs)
     found = []
@@ -166,7 +166,7 @@ def test_a_tensor_is_float32_where_all_that_touch_it_are() -> None:
     model = onnx.shape_inference.infer_shapes(model)
     network = csdfgen.load(model)
     form = csdfgen.model.formats.BFLOAT16
-    halves = noise_of_halves(model, network, frames(model, 1), (), form, lambda *_: None)
+    halves = measure_half_noise(model, network, frames(model, 1), (), form, lambda *_: None)
     names = [node.name for node in model.graph.node]
     assert len(set(names)) == 3
     sets = halves.sets
@@ -174,13 +174,13 @@ def test_a_tensor_is_float32_where_all_that_touch_it_are() -> None:
     assert all(one < other for one, other in pairwise(sets))
     noises = [halves.predicted(one) for one in sets]
     assert noises == sorted(noises, reverse=True) and noises[-1] == 0
-    made = csdfgen.load(in_bfloat16(model, frozenset(names[1:])))
+    made = csdfgen.load(convert_to_bfloat16(model, frozenset(names[1:])))
     assert made.tensors[network.layers[0].output.name].dtype == "float32"  # behind a cast
-    assert kept_in_float32(halves, 1, lambda kept: 50) == frozenset()
+    assert choose_float32_nodes(halves, 1, lambda kept: 50) == frozenset()
     with pytest.raises(
         CsdfgenError, match=r"all layers in float32, .* it has 2\.0 dB, 40 are asked"
     ):
-        kept_in_float32(halves, 40, lambda kept: 2.0)
+        choose_float32_nodes(halves, 40, lambda kept: 2.0)
 
 
 def test_a_quality_is_measured_on_inputs() -> None:

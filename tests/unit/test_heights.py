@@ -15,7 +15,7 @@ from csdfgen.errors import InputError
 from csdfgen.model.formats import FLOAT32
 from csdfgen.model.network import Tensor
 from csdfgen.phases.conversion import MAX_PHASES, convert
-from csdfgen.phases.heights import MOST_PHASES, RowSpec, layer_height, lowest, parse_rows
+from csdfgen.phases.heights import MOST_PHASES, RowSpec, layer_height, lowest_heights, parse_rows
 from tests.builder import Graph, reference
 from tests.graphs import SEEDED
 from tests.native_steps import compiler_missing
@@ -122,7 +122,7 @@ def test_rows_of_one_pixel_are_rolled_in_blocks_unless_a_number_is_given() -> No
     signal = g.input("x", (1, 4, 3000))
     weight = g.constant(np.ones((4, 4, 3), np.float32))
     network = csdfgen.load(g.model(g.node("Conv", signal, weight, pads=[1, 1])))
-    blocks = len(convert(network, lowest(network)).actors[1].phases)
+    blocks = len(convert(network, lowest_heights(network)).actors[1].phases)
     usual = len(convert(network).actors[1].phases)
     assert usual <= blocks <= MOST_PHASES < len(convert(network, 1).actors[1].phases) == 3000
 

@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 
 import csdfgen
-from csdfgen.backends.registry import backend_that, kernels_for
+from csdfgen.backends.registry import choose_backend, find_backend
 from csdfgen.devices import facts, host, measure
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.fitting import fit_terms
 from csdfgen.devices.measure import Measurements, Point
-from csdfgen.devices.model import actor_key, estimate, rule_of
+from csdfgen.devices.model import actor_key, estimate, find_rule
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.devices.samples import sample_models
 from csdfgen.devices.work import kernel_classes, layer_key, phase_works
-from csdfgen.goals.choice import profile_for, shown_profile_for
+from csdfgen.goals.choice import choose_shown_profile, load_profile
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Layer
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import planned
+from csdfgen.planning.planner import plan_phased
 
-NATIVE = kernels_for(None).emits
+NATIVE = choose_backend(None).emits
 
 
 def test_terms_are_found_again_through_noise_and_outliers() -> None:
@@ -59,7 +59,7 @@ def test_classes_of_convolutions_are_those_of_the_kernels() -> None:
     met: set[str] = set()
     for one in sample_models():
         plan = csdfgen.plan(one.network, fuse=one.fuse, rows=4, goal="speed")
-        program = lower(plan, kernels_for(plan.options))
+        program = lower(plan, choose_backend(plan.options))
         for (actor, _), numbers in zip(plan.order, program.code, strict=True):
             layer = plan.conversion.actor[actor].layer
             if layer is None or layer.op_type != "Conv":
@@ -95,7 +95,7 @@ def synthetic(heights: tuple[int | str, ...] = (1, 2, 4, "whole")) -> Iterator[M
                     continue
                 works = list(phase_works(actor))
                 spent = sum(seconds_of(actor.layer, work, one.cached) for work in works)
-                counts, amounts = measure.rows_and_work(actor)
+                counts, amounts = measure.phase_work(actor)
                 point = Point(
                     len(works), sum(counts), max(counts), spent, spent, spent, sum(amounts),
                     moved=sum(work.moved for work in works), weights=sum(work.weights for work in works),
@@ -115,7 +115,7 @@ def synthetic(heights: tuple[int | str, ...] = (1, 2, 4, "whole")) -> Iterator[M
 @pytest.fixture(scope="module")
 def synthetic_profile() -> DeviceProfile:
     found, machine = list(synthetic()), facts.machine()
-    made = measure.measured_profile(found, "host", "a known machine", *machine, {})
+    made = measure.make_profile(found, "host", "a known machine", *machine, {})
     return replace(made, layers=MappingProxyType({}))
 
 
@@ -135,9 +135,9 @@ def test_a_machine_is_predicted_from_other_layers(
 
 def test_costs_in_the_cache_are_of_small_networks_alone(synthetic_profile: DeviceProfile) -> None:
     layer = next(one for one in csdfgen.load("zoo:resnet8").layers if one.op_type == "Conv")
-    cache = measure.measured(1024, "KiB", "system")
+    cache = measure.parse_quantity(1024, "KiB", "system")
     profile = replace(synthetic_profile, memory=replace(synthetic_profile.memory, cache=cache))
-    small, large = (rule_of(profile.within(size), layer) for size in (2**20, 2**20 + 1))
+    small, large = (find_rule(profile.within(size), layer) for size in (2**20, 2**20 + 1))
     assert small is not None and small.cached and large is not None and not large.cached
     unknown = replace(profile, memory=replace(profile.memory, cache=None))
     assert not any(one.cached for one in unknown.within(1).operators)
@@ -147,9 +147,9 @@ def test_a_plan_that_ctrl_c_cut_short_is_not_measured(monkeypatch: pytest.Monkey
     """Searches end with the best plan so far; measuring it would take the seconds that the user does not want to wait."""
 
     def cut(*given: object) -> Plan:
-        return replace(planned(*given), interrupted=True)  # type: ignore[arg-type]
+        return replace(plan_phased(*given), interrupted=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(measure, "planned", cut)
+    monkeypatch.setattr(measure, "plan_phased", cut)
     with pytest.raises(KeyboardInterrupt):
         measure.sample_network(csdfgen.load("zoo:lenet5"), (1,), 1)
 
@@ -169,7 +169,7 @@ def measured_times(
         return replace(synthetic_profile, title=f"measured {len(asked)} times")
 
     monkeypatch.setattr(host, "_measured", measured)
-    monkeypatch.setattr(host, "folder_of", lambda kind: tmp_path)
+    monkeypatch.setattr(host, "get_folder", lambda kind: tmp_path)
     host.host_profile.cache_clear()
     yield asked
     host.host_profile.cache_clear()
@@ -201,9 +201,9 @@ def test_other_kernels_or_processors_are_measured_anew(
 
 @pytest.mark.skipif(not NATIVE, reason="there are no native kernels to measure")
 def test_plans_are_chosen_as_everywhere_and_shown_as_here(measured_times: list[str]) -> None:
-    plain = PlanOptions(backend=backend_that("emits"))
-    assert profile_for(plain).name == "native-core" and not measured_times
-    assert shown_profile_for(plain).title == "measured 1 times"
-    assert shown_profile_for(replace(plain, device="jetson-tx2")).name == "jetson-tx2"
-    assert shown_profile_for(replace(plain, backend="numpy")).name == "numpy-core"
+    plain = PlanOptions(backend=find_backend("emits"))
+    assert load_profile(plain).name == "native-core" and not measured_times
+    assert choose_shown_profile(plain).title == "measured 1 times"
+    assert choose_shown_profile(replace(plain, device="jetson-tx2")).name == "jetson-tx2"
+    assert choose_shown_profile(replace(plain, backend="numpy")).name == "numpy-core"
     assert device("host").title == "measured 1 times"

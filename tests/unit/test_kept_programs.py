@@ -19,7 +19,7 @@ import onnx
 import pytest
 
 from csdfgen.backends.native.library import load
-from csdfgen.cache import folder_of
+from csdfgen.cache import get_folder
 from csdfgen.cli import compiled
 from tests.command import Call, Result
 from tests.models import model
@@ -46,8 +46,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where programs are kept: in a cache with kernels alone."""
     library = load().path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shutil.copy2(library, folder_of("native") / library.name)
-    return folder_of("programs")
+    shutil.copy2(library, get_folder("native") / library.name)
+    return get_folder("programs")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import csdfgen
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer
-from csdfgen.planning.lifetimes import lifetimes_of, whole_layer_live, whole_layers
+from csdfgen.planning.lifetimes import trace_lifetimes, trace_whole_layers, whole_layer_live
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
 
@@ -23,7 +23,7 @@ def line(name: str, writer: str, reader: str, rows: int, window: int, size: int)
 def test_a_window_keeps_its_rows_and_no_more() -> None:
     order = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
     order += [("a", 3), ("b", 3), ("a", 4), ("b", 4), ("a", 5), ("b", 5)]
-    found = lifetimes_of(order, [line("x", "a", "b", 6, 3, 10)])
+    found = trace_lifetimes(order, [line("x", "a", "b", 6, 3, 10)])
     (one,) = found.each
     assert one.capacity == 3 and found.peak_live == 30
     assert one.born.tolist() == [0, 1, 2, 6, 8, 10]
@@ -33,7 +33,7 @@ def test_a_window_keeps_its_rows_and_no_more() -> None:
 def test_a_row_that_nobody_reads_is_alive_while_it_is_written() -> None:
     """Rows of an output are handed on in the firing that completes them."""
     order = [step for i in range(4) for step in (("a", i), ("b", i))]
-    found = lifetimes_of(order, [line("y", "a", "a", 4, 1, 8)])
+    found = trace_lifetimes(order, [line("y", "a", "a", 4, 1, 8)])
     assert found.each[0].capacity == 1
     assert found.each[0].gone.tolist() == [1, 3, 5, 7]
     assert found.live.tolist() == [8, 0, 8, 0, 8, 0, 8, 0]
@@ -44,7 +44,7 @@ def test_a_row_that_two_fill_is_there_from_the_first_on() -> None:
     left, right = Access("a", (1, 2)), Access("b", (1, 2))
     buffer = Buffer("c", 2, 10, (left, right), (Access("d", (1, 2)),))
     order = [("a", 0), ("a", 1), ("b", 0), ("d", 0), ("b", 1), ("d", 1)]
-    found = lifetimes_of(order, [buffer])
+    found = trace_lifetimes(order, [buffer])
     assert found.live.tolist() == [10, 20, 20, 20, 10, 10]
     assert found.each[0].capacity == 2
 
@@ -53,12 +53,12 @@ def test_a_buffer_with_two_readers_frees_a_row_after_the_later_one() -> None:
     written = Access("a", (1, 2))
     buffer = Buffer("x", 2, 1, (written,), (Access("b", (1, 2)), Access("c", (0, 2))))
     order = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]
-    assert lifetimes_of(order, [buffer]).each[0].gone.tolist() == [6, 6]
+    assert trace_lifetimes(order, [buffer]).each[0].gone.tolist() == [6, 6]
 
 
 def test_scratch_is_alive_for_its_firing_alone() -> None:
     order = [("a", 0), ("b", 0), ("a", 1)]
-    (one,) = lifetimes_of(order, [workspace_buffer("a", (64, 128))]).each
+    (one,) = trace_lifetimes(order, [workspace_buffer("a", (64, 128))]).each
     assert (one.born.tolist(), one.gone.tolist(), one.capacity) == ([0, 2], [1, 3], 1)
 
 
@@ -77,5 +77,5 @@ def test_whole_layers_hold_what_is_made_and_still_read(
         last = {**made, **read, **dict.fromkeys(network.output_tensors, len(network.layers))}
         alive = [t for t in network.tensors.values() if made.get(t.name, 0) <= at <= last[t.name]]
         wanted.append((layer.name, sum(t.nbytes for t in alive)))
-    assert list(whole_layers(network)) == wanted
+    assert list(trace_whole_layers(network)) == wanted
     assert whole_layer_live(network) == max(live for _, live in wanted)

@@ -15,7 +15,7 @@ from csdfgen.cli import main
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Node, Tensor
-from csdfgen.reading.batching import lifted
+from csdfgen.reading.batching import lift_node
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.network_builder import build_network, fold_constants
 from csdfgen.reading.onnx_file import from_proto
@@ -263,12 +263,12 @@ X = Tensor("x", (2, 3, 4, 5))
 )
 def test_what_does_not_fix_one_image_stays(op_type: str, inputs: Any, attributes: Any) -> None:
     node = Node("n", op_type, 18, attributes, inputs, ("y",))
-    assert lifted(node, 2) is node
+    assert lift_node(node, 2) is node
 
 
 def test_only_the_leading_size_is_lifted() -> None:
     def operand(op_type: str, position: int, *inputs: Any, **attributes: Any) -> Any:
-        return lifted(Node("n", op_type, 18, attributes, inputs, ("y",)), 2).inputs[position]
+        return lift_node(Node("n", op_type, 18, attributes, inputs, ("y",)), 2).inputs[position]
 
     assert operand("Reshape", 1, X, np.array([1, 1, -1])).tolist() == [2, 1, -1]
     sizes = np.array([9, 1])

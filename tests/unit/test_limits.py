@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from csdfgen import limits
 from csdfgen.errors import CsdfgenError
-from csdfgen.limits import available_bytes
+from csdfgen.limits import read_available_bytes
 from tests.ways import some
 
 MEMORY = 1 << 29
@@ -215,7 +215,7 @@ def apart(seeds: range) -> Iterator[tuple[int, str, float, int]]:
 
 def serve() -> None:
     """The process of `apart`."""
-    limits.available_bytes = lambda root=Path("/"): MEMORY
+    limits.read_available_bytes = lambda root=Path("/"): MEMORY
     outcome(grown(0))  # imports all
     for seed in range(*map(int, sys.argv[1:])):
         proto = grown(seed)
@@ -276,4 +276,4 @@ def written(root: Path, files: dict[str, str]) -> Path:
 )
 def test_what_a_machine_has_left(tmp_path: Path, files: dict[str, str], megabytes: int) -> None:
     root = written(tmp_path, {"proc/meminfo": f"MemAvailable:  {900 << 10} kB\n", **files})
-    assert available_bytes(root) == megabytes << 20
+    assert read_available_bytes(root) == megabytes << 20

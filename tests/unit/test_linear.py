@@ -13,15 +13,15 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import ModelError
 from csdfgen.lowering.program import lower
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import CountingScratch, Mode, Work, phases
-from csdfgen.ops.linear import flattened_gemm
+from csdfgen.ops.linear import unflatten_gemm
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples.linear import const
 from tests.unit.test_attention import Nodes
@@ -69,7 +69,7 @@ def run(layer: Layer, x: np.ndarray, height: int, *, strided: bool = False) -> n
         if strided
         else np.full(shape, 99, x.dtype)
     )
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     emit = operator.kernel(layer)
     for phase in phases(operator, layer, height):
         rows = phase.ins[0]
@@ -87,7 +87,7 @@ def run(layer: Layer, x: np.ndarray, height: int, *, strided: bool = False) -> n
 def test_a_flattened_gemm_is_the_gemm_of_the_flattened_map(where: str, name: str) -> None:
     source = MAPS[where]
     ordinary = LAYERS[name](Tensor("f", (1, 60), source.format), source.dtype)
-    flattened = flattened_gemm(ordinary, source)
+    flattened = unflatten_gemm(ordinary, source)
     x = np.random.default_rng(0).uniform(-1, 1, source.shape).astype(source.dtype)
     want = run(ordinary, x.reshape(1, 60), 1)
     for height in (1, 2, 99):
@@ -99,15 +99,15 @@ def test_a_flattened_gemm_is_the_gemm_of_the_flattened_map(where: str, name: str
 
 
 def test_a_flattened_gemm_accumulates_over_the_rows_of_the_map() -> None:
-    layer = flattened_gemm(LAYERS["transposed"](Tensor("f", (1, 60)), "float32"), MAPS["map"])
-    operator = operator_of(layer)
+    layer = unflatten_gemm(LAYERS["transposed"](Tensor("f", (1, 60)), "float32"), MAPS["map"])
+    operator = get_operator(layer)
     assert operator.op_type == "Gemm" and operator.mode(layer) is Mode.ACCUMULATE
     assert [p.ins for p in phases(operator, layer, 2)] == [
         (Rows(a, b), None, None) for a, b in ((0, 2), (2, 4), (4, 5))
     ]
     assert layer.constants[1].shape == (5, 4, 1, 3, 7)
     assert operator.cost(layer, Rows(0, 1)) == 60 * 7
-    half = flattened_gemm(
+    half = unflatten_gemm(
         LAYERS["plain"](Tensor("f", (1, 60), Format("float16")), "float16"), MAPS["float16"]
     )
     assert operator.mode(half) is Mode.ACCUMULATE and operator.state(half) == FLOAT32
@@ -115,12 +115,12 @@ def test_a_flattened_gemm_accumulates_over_the_rows_of_the_map() -> None:
 
 def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
     ordinary = LAYERS["transposed"](Tensor("f", (1, 60)), "float32")
-    layer = flattened_gemm(ordinary, MAPS["map"])
+    layer = unflatten_gemm(ordinary, MAPS["map"])
     assert np.shares_memory(layer.constants[1], ordinary.constants[1])
     slab, out = np.zeros((2, 4, 1, 3), np.float32), np.zeros(layer.output.storage_shape, np.float32)
     scratch = CountingScratch()
-    first, *_ = phases(operator_of(layer), layer, 2)
-    (product, bias) = operator_of(layer).kernel(layer)(
+    first, *_ = phases(get_operator(layer), layer, 2)
+    (product, bias) = get_operator(layer).kernel(layer)(
         Work(first, [slab, None, None], [out], scratch)
     )
     assert (product[0], bias[0], scratch.end) == (np.matmul, np.add, 0)
@@ -131,13 +131,13 @@ def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
 def test_rows_of_tokens_are_multiplied_without_a_copy() -> None:
     layer = build("MatMul", Tensor("x", (1, 9, 6), FLOAT32, 1), const(6, 4))
     assert (layer.output.row_axis, layer.input_axes) == (1, (1, None))
-    phase = phases(operator_of(layer), layer, 3)[1]
+    phase = phases(get_operator(layer), layer, 3)[1]
     slab, out, scratch = (
         np.zeros((3, 6, 1), np.float32),
         np.zeros((3, 4, 1), np.float32),
         CountingScratch(),
     )
-    calls = list(operator_of(layer).kernel(layer)(Work(phase, [slab, None], [out], scratch)))
+    calls = list(get_operator(layer).kernel(layer)(Work(phase, [slab, None], [out], scratch)))
     assert [function for function, _ in calls] == [np.matmul]
     assert scratch.end == 0
 
@@ -219,7 +219,7 @@ def test_what_follows_a_product_is_added_on_the_way(columns: int, activation: st
     x = np.random.default_rng(0).normal(0, 1, (1, 70, 9)).astype(np.float32)
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     plan = csdfgen.plan(network, backend="native", rows="16")
-    kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+    kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
     assert "gemm_of" in kernels and not any(one.startswith("add") for one in kernels)
     (found,) = runtime.compile(plan)({"x": x}).values()
     np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -14,7 +14,7 @@ from onnx import helper
 
 import csdfgen
 import runtime
-from csdfgen.errors import InputError, ModelError, UnsupportedOperatorError, options_as_flags
+from csdfgen.errors import InputError, ModelError, UnsupportedOperatorError, name_options_as_flags
 from csdfgen.reading.loader import load
 from tests.models import model, onnxruntime_outputs
 from tests.simple_executor import execute
@@ -93,7 +93,7 @@ def test_the_example_of_a_shape_keeps_what_is_declared(
         f"g ({declared} x) => (y) {{ {nodes} }}",
         {"w": KERNEL, "line": np.ones((2, 1, 3), np.float32)},
     )
-    with options_as_flags():
+    with name_options_as_flags():
         refused(proto, f"input 'x': has free sizes .*--shape x={example}$")
 
 
@@ -107,7 +107,7 @@ def test_all_inputs_with_free_sizes_are_named_at_once_with_the_options_that_fix_
         ({}, r"x=\?x3x\?x\?, z=1x\?\).* --shape x=1x3x224x224 --shape z=1xN$"),
         ({"z": (1, 4)}, r"input 'x': .* --shape x=1x3x224x224$"),
     ]:
-        with options_as_flags():
+        with name_options_as_flags():
             refused(proto, named, shapes=fixed)
     refused(proto, r"shapes=\{'x': \(1, 3, 224, 224\), 'z': '1xN'\}$")
 
@@ -128,7 +128,7 @@ def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -
 def test_an_input_without_a_shape_needs_one(nodes: str, example: str) -> None:
     proto = model(f"g (float[1,3] x) => (y) {{ {nodes} }}", {"w": KERNEL})
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    with options_as_flags():
+    with name_options_as_flags():
         refused(proto, f"--shape x={example}$")
     assert load(proto, shapes={"x": (2, 3, 5, 5)}).inputs[0].shape == (1, 3, 5, 5)
 

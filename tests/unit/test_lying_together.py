@@ -8,7 +8,7 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.goals.search import fastest
+from csdfgen.goals.search import find_fastest
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -60,6 +60,6 @@ def test_of_plans_predicted_alike_one_whose_rows_lie_together(network: Network) 
     plan = csdfgen.plan(network, backend="numpy")
     apart, whole = replace(plan, fine=True), replace(plan, fine=False)
     found = [Point(apart, 1.0), Point(whole, 1.05)]
-    assert fastest(found, NUMPY) is found[1]
-    assert fastest([found[0], Point(whole, 1.2)], NUMPY) is found[0]
-    assert fastest(found, PYTHON) is found[0]
+    assert find_fastest(found, NUMPY) is found[1]
+    assert find_fastest([found[0], Point(whole, 1.2)], NUMPY) is found[0]
+    assert find_fastest(found, PYTHON) is found[0]

@@ -19,7 +19,7 @@ import csdfgen
 import runtime
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
 from tests.board_networks import ALL_KERNELS, NETWORKS, absent, feeds_of, integers, plan_of, right
 from tests.builder import Graph
@@ -114,7 +114,7 @@ def test_bytes_are_the_same(
         pytest.skip(f"a processor of another kind: {platform.machine()}")
     loaded = csdfgen.load(network())
     plan = csdfgen.plan(loaded, backend="native", goal="memory", requantize=requantize)
-    used = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+    used = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
     assert network is integers or {"multiply_bytes_of", "softmax_bytes_of"} <= used
     program = Program(
         plan, tmp_path / "c", target=target, machine=machine, linked=linked, start=start

@@ -10,9 +10,9 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.families.multiplication import multiplication
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
 from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
@@ -73,13 +73,13 @@ def test_a_product_of_activations(pattern: Callable[[Nodes], str]) -> None:
     model = g.model((1, TOKENS, 24), pattern(g))
     network = csdfgen.load(model)
     layer = fuse(network).layers[-1]
-    assert type(family_of(layer)) is type(multiplication(layer)) is not type(None)
+    assert type(match_family(layer)) is type(multiplication(layer)) is not type(None)
     x = np.random.default_rng(0).normal(0, 1, (1, TOKENS, 24)).astype(np.float32)
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     bits = set()
     for given in ({"rows": "1"}, {"rows": "7"}, {"rows": "whole"}, {"goal": "memory"}):
         plan = csdfgen.plan(network, backend="native", **given)
-        kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+        kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
         assert "multiply_of" in kernels and "matmul_f32" not in kernels
         (found,) = runtime.compile(plan)({"x": x}).values()
         np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-4)

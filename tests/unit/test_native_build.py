@@ -89,7 +89,7 @@ def test_six_files_know_instruction_sets() -> None:
     strided.h of how it converts a single float16, and processor.c of what it knows.
     """
     for name in FILES:
-        text = generate.text_of(name)
+        text = generate.read_source(name)
         words = ("immintrin", "arm_neon", "_mm", "__AVX", "__ARM", "vector_size", "__asm__")
         vectors = ("simd.h", "simd_bytes.h", "simd_pairs.h", "simd_halves.h")
         known = name in (*vectors, "strided.h", "processor.c")
@@ -101,7 +101,7 @@ def test_sources_need_nothing_of_the_system() -> None:
     of numbers and of bytes. Threads need a system, and what opens compiled programs.
     """
     for name in FILES:
-        lines = [line.split() for line in generate.text_of(name).splitlines()]
+        lines = [line.split() for line in generate.read_source(name).splitlines()]
         wanted = {words[1] for words in lines if words[:1] == ["#include"]}
         system = {header for header in wanted if header.startswith("<")}
         if name == "processor.c":

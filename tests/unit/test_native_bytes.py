@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.families import AS_ESTIMATED, family_of
+from csdfgen.backends.native.families import AS_ESTIMATED, match_family
 from csdfgen.backends.native.families.byte_products import Operands
 from tests.native_steps import compiler_missing
 
@@ -67,7 +67,7 @@ def check(model: onnx.ModelProto, x: np.ndarray, *, native: bool = True, **other
     """
     network = csdfgen.load(model)
     (layer,) = network.layers
-    assert (family_of(layer, AS_ESTIMATED) is not None) == native
+    assert (match_family(layer, AS_ESTIMATED) is not None) == native
     given = {"x": x, **others}
     want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))(given)["y"]
     for rows in (1, 2, "whole"):
@@ -201,7 +201,7 @@ def test_products_of_what_is_quantized_by_its_range(shape: tuple[int, ...]) -> N
     network = csdfgen.load(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     )
-    assert family_of(network.layers[-1], AS_ESTIMATED) is not None
+    assert match_family(network.layers[-1], AS_ESTIMATED) is not None
     want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))({"x": x})["y"]
     for rows in (1, 2, "whole"):
         plan = csdfgen.plan(network, rows=rows, backend="native")

@@ -16,18 +16,18 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.families import family_of, variants_of, winograd
+from csdfgen.backends.native.families import list_variants, match_family, winograd
 from csdfgen.backends.native.families.convolution import Filter
 from csdfgen.backends.native.families.winograd import row_bytes, tile_bytes
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import aligned
-from csdfgen.backends.native.strided import Loop, joined, translated
+from csdfgen.backends.native.strided import Loop, fuse_loops, translate_call
 from csdfgen.backends.native.structures import NONE
 from csdfgen.backends.native.ways import CONV, DOTS, ROWS, TILES, Variant, Ways
 from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.model.network import Layer
 from csdfgen.model.options import ways_text
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import PREFERRED, Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Move, Step
@@ -210,12 +210,12 @@ def test_every_variant_computes_the_same(height: int) -> None:
     weights = (0.1 * rng.standard_normal((40, 96, 3, 3))).astype(np.float32)
     sample = Sample("Conv", (Arg((1, 96, 9, 21), 2), weights), {"pads": [1, 1, 1, 1]})
     layer = sample.layer()
-    variants = variants_of(layer, height)
+    variants = list_variants(layer, height)
     assert {"conv", "conv/640", "rows", "tiles2", "tiles4", "rows-plain", "tiles4-plain"} <= set(
         map(str, variants)
     )
     few = Sample("Conv", (Arg((1, 96, 9, 21), 2), weights[:5]), {}).layer()
-    assert {"conv", "dots", "rows"} <= set(map(str, variants_of(few, height)))
+    assert {"conv", "dots", "rows"} <= set(map(str, list_variants(few, height)))
     for variant in variants:
         ways = Ways(text=ways_text({layer.name: {1: variant}}))
         found = {
@@ -422,7 +422,7 @@ def test_sums_over_planes(seed: int) -> None:
     bias = rng.standard_normal(outs).astype(np.float32)
     pads = [0, *integers(rng, 0, 3), 0, *integers(rng, 0, 3)]
     sample = Sample("Conv", (x, weights, bias), {"group": groups, "pads": pads})
-    assert operator_of(sample.layer()).mode(sample.layer()) is Mode.ACCUMULATE
+    assert get_operator(sample.layer()).mode(sample.layer()) is Mode.ACCUMULATE
     check(
         sample, rng, {"conv_of", "conv_dots_of", "winograd_row_of", "winograd_of", "depthwise_of"}
     )
@@ -451,7 +451,7 @@ def test_fewer_products_are_chosen_of_planes_too() -> None:
     native = Recorded()
     run_scattered(layer, sample.feeds(), 2, Layout(), None, None, native)
     assert native.bound == {"winograd_of"}
-    assert {"conv", "rows", "tiles2", "tiles4"} <= set(map(str, variants_of(layer, 1)))
+    assert {"conv", "rows", "tiles2", "tiles4"} <= set(map(str, list_variants(layer, 1)))
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
@@ -638,7 +638,7 @@ def test_functions_are_rounded_float32(
 
 def test_families_are_asked_once_a_layer() -> None:
     layer = Sample("MaxPool", (Arg((1, 3, 9, 8), 2),), {"kernel_shape": [2, 2]}).layer()
-    assert family_of(layer) is family_of(layer) is not None
+    assert match_family(layer) is match_family(layer) is not None
 
 
 # Copies that continue each other -----------------------------------------------------------------
@@ -657,8 +657,8 @@ def test_copies_that_shuffle_channels_are_one(many: int, dtype: str) -> None:
     out = np.zeros((6, 7, many), dtype)
     calls = [(np.copyto, (out[..., k], source[:, k])) for k in range(many)]
     constants = Constants()
-    loops = [loop for call in calls for loop in translated(call, constants)]
-    (one,) = joined(loops, constants)
+    loops = [loop for call in calls for loop in translate_call(call, constants)]
+    (one,) = fuse_loops(loops, constants)
     _run([one], constants)
     assert np.array_equal(out, source.swapaxes(1, 2))
 
@@ -671,9 +671,9 @@ def test_copies_from_what_was_copied_stay_in_order() -> None:
         function(*(a.copy() if k else a for k, a in enumerate(arguments)))
     done, values[:] = values.copy(), want
     constants = Constants()
-    loops = [loop for call in calls for loop in translated(call, constants)]
-    assert len(joined(loops, constants)) == 3
-    _run(joined(loops, constants), constants)
+    loops = [loop for call in calls for loop in translate_call(call, constants)]
+    assert len(fuse_loops(loops, constants)) == 3
+    _run(fuse_loops(loops, constants), constants)
     assert np.array_equal(values, done)
 
 
@@ -683,8 +683,8 @@ def test_copies_of_two_constants_stay_apart() -> None:
     given = [np.full(64, value, np.float32) for value in (1, 2)]
     constants = Constants()
     calls = [(np.copyto, (target, values)) for target, values in zip(out, given, strict=True)]
-    loops = [loop for call in calls for loop in translated(call, constants)]
-    found = joined(loops, constants)
+    loops = [loop for call in calls for loop in translate_call(call, constants)]
+    found = fuse_loops(loops, constants)
     assert len(found) == 2
     _run(found, constants)
     assert out.tolist() == [[1] * 64, [2] * 64]
@@ -694,8 +694,8 @@ def test_copies_of_uneven_distance_stay_apart() -> None:
     source, out = np.arange(40.0), np.zeros(40)
     calls = [(np.copyto, (out[k : k + 4], source[k : k + 4])) for k in (0, 4, 12, 24)]
     constants = Constants()
-    loops = [loop for call in calls for loop in translated(call, constants)]
-    found = joined(loops, constants)
+    loops = [loop for call in calls for loop in translate_call(call, constants)]
+    found = fuse_loops(loops, constants)
     assert len(found) == 2
     _run(found, constants)
     assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
@@ -726,7 +726,7 @@ def test_products_of_two_activations(seed: int, form: str) -> None:
     def product(of_rows: slice, of_columns: slice) -> np.ndarray:
         constants, target = Constants(), out.copy("K")[..., of_rows, of_columns]
         call = np.matmul, (a[..., of_rows, :], b[..., :, of_columns], target)
-        loops = translated(call, constants)
+        loops = translate_call(call, constants)
         assert [loop.kernel for loop in loops] == ["matmul_f32"]
         made = Lowered({}, [loop.lower(constants) for loop in loops], constants)
         prepared(backend, made, HostMemory())()

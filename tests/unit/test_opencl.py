@@ -9,10 +9,10 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.device.launches import PORTS, behind, levels
+from csdfgen.backends.device.launches import PORTS, find_dependences, levels
 from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.device.work import Load, Units
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
 from csdfgen.program.steps import Backend
@@ -33,7 +33,7 @@ EVERY = 12
 def device() -> Backend:
     if device_missing():
         pytest.skip(device_missing())
-    return kernels_of("opencl")
+    return load_backend("opencl")
 
 
 @pytest.mark.networks
@@ -108,9 +108,9 @@ def test_launches_wait_for_those_that_they_depend_on() -> None:
         ([], [(512, 600)]),  # 6: nobody's
     ]
     touched = [(reads, writes, "kernel") for reads, writes in spans]
-    found = behind([[[k]] for k in range(7)], touched)
+    found = find_dependences([[[k]] for k in range(7)], touched)
     assert found == [[], [0], [0], [1, 2], [1, 2], [3, 4], []]
-    assert behind([[[0]], [[1, 2]], [[3], [5]], [[4, 6]]], touched) == [[], [0], [1], [2]]
+    assert find_dependences([[[0]], [[1, 2]], [[3], [5]], [[4, 6]]], touched) == [[], [0], [1], [2]]
 
 
 def test_what_one_unit_loses() -> None:
@@ -152,10 +152,10 @@ def test_elements_that_read_others_follow_each_other() -> None:
 
 
 def test_a_device_that_is_not_there(device: Backend) -> None:
-    from csdfgen.backends.opencl.devices import chosen
+    from csdfgen.backends.opencl.devices import choose_device
 
     with pytest.raises(InputError, match="no such device; there are 0: "):
-        chosen("Quantum 9000")
+        choose_device("Quantum 9000")
 
 
 @pytest.mark.networks

@@ -15,7 +15,7 @@ import csdfgen
 import runtime
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.device.shapes import Blocks
-from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.devices import choose_device
 from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
@@ -46,7 +46,7 @@ class WithDots(OpenCL):
     """A device with the extension, whose function is this one."""
 
     def __init__(self, result: str) -> None:
-        found = chosen()
+        found = choose_device()
         self._text = DOT.replace("RESULT", result)
         name = f"{found.name} {result}"  # binaries are kept by it
         super().__init__(replace(found, name=name, extensions=found.extensions | {EXTENSION}))
@@ -61,7 +61,7 @@ def kernels_of(blocks: str = "", dots: str = "") -> DeviceKernels:
     with pytest.MonkeyPatch.context() as patch:
         if blocks:
             patch.setattr(Blocks, "of", classmethod(lambda cls, *_: cls.read(blocks)))
-        driver = WithDots(dots) if dots else OpenCL(chosen())
+        driver = WithDots(dots) if dots else OpenCL(choose_device())
     return DeviceKernels(driver, "OpenCL")
 
 

@@ -17,9 +17,9 @@ import runtime
 from csdfgen.backends.device import backend as device_backend
 from csdfgen.backends.device import build, shapes
 from csdfgen.backends.device.shapes import USUAL, Blocks, candidates
-from csdfgen.backends.device.sources import text_of
+from csdfgen.backends.device.sources import assemble_source
 from csdfgen.backends.native.structures import PANEL
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.cli import tune as tune_command
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
@@ -30,7 +30,7 @@ from csdfgen.tuning.file import (
     Timing,
     Tuning,
     best_variants,
-    machine_of,
+    describe_machine,
     read_tuning,
     write_tuning,
 )
@@ -100,7 +100,7 @@ def computed(network: Network, x: np.ndarray, word: str) -> np.ndarray:
     """The result with a word for all layers."""
     ways = ways_text({layer.name: {1: word} for layer in network.layers}) if word else ""
     plan = csdfgen.plan(network, rows="whole", backend="opencl")
-    (y,) = Executable(plan, kernels=kernels_of("opencl", ways=ways))(x).values()
+    (y,) = Executable(plan, kernels=load_backend("opencl", ways=ways))(x).values()
     return y
 
 
@@ -128,7 +128,7 @@ def test_words_and_their_constraints() -> None:
 
 
 def test_every_shape_is_measured_once_and_not_again(network: Network, measured: Tuning) -> None:
-    assert measured.machine == machine_of(kernels_of("opencl"))
+    assert measured.machine == describe_machine(load_backend("opencl"))
     varied = [
         ways for heights in measured.shapes.values() for ways in heights.values() if len(ways) > 1
     ]
@@ -147,9 +147,10 @@ def test_wrong_results_do_not_win(
 ) -> None:
     def planted(kernel: str, blocks: Blocks) -> str:
         fault = kernel == f"conv_of {WRONG}"
-        return text_of(kernel, blocks).replace("fma(x, w, a)", "fma(x, w, a + 1)" if fault else "fma(x, w, a)")  # fmt: skip
+        text = assemble_source(kernel, blocks)
+        return text.replace("fma(x, w, a)", "fma(x, w, a + 1)") if fault else text
 
-    monkeypatch.setattr(build, "text_of", planted)
+    monkeypatch.setattr(build, "assemble_source", planted)
     monkeypatch.setattr(device_backend, "candidates", tried(WRONG))
     tuner = Tuner(network, backend="opencl")
     tuner.run(0.1, _nobody)
@@ -160,11 +161,11 @@ def test_wrong_results_do_not_win(
 
 
 def test_another_variant_has_to_save_time() -> None:
-    machine = machine_of(kernels_of("opencl"))
+    machine = describe_machine(load_backend("opencl"))
     times = {USUAL: Timing(1.0, 4.0, 5), SOME[0]: Timing(1 - MARGIN / 2, 4.0, 5)}
     close = Tuning(machine, 1.0, {"Conv": {4: times}})
     faster = Tuning(machine, 1.0, {"Conv": {4: {**times, SOME[0]: Timing(1 - 2 * MARGIN, 4.0, 5)}}})
-    words = kernels_of("opencl").variants
+    words = load_backend("opencl").variants
     assert best_variants(close, words) == {"Conv": {4: USUAL}}
     assert best_variants(faster, words) == {"Conv": {4: SOME[0]}}
 
@@ -223,7 +224,7 @@ def test_command(call: Call, few: None, monkeypatch: pytest.MonkeyPatch) -> None
     onnx.save(layers(), "net.onnx")
     said = call("tune", "net.onnx", "--backend", "opencl", "--seconds", "1", "-o", "t.json").out
     assert "whole layers, time of a frame, in turn" in said and "left" not in said
-    assert read_tuning("t.json", words=kernels_of("opencl").variants).count > 6 * 3
+    assert read_tuning("t.json", words=load_backend("opencl").variants).count > 6 * 3
     ran = call(
         "run", "net.onnx", "--backend", "opencl", "--rows", "whole", "--tuning", "t.json", "--check", "--json"
     )  # fmt: skip

@@ -21,7 +21,7 @@ from csdfgen.backends.device import build
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.opencl import backend, devices
 from csdfgen.backends.opencl.driver import OpenCL
-from csdfgen.backends.registry import computed_by, kernels_for
+from csdfgen.backends.registry import choose_backend, replace_backend
 from csdfgen.cli import doctor
 from csdfgen.devices.files import read_profile
 from csdfgen.errors import InputError, ToolError
@@ -52,14 +52,14 @@ def test_devices_are_listed(device: devices.Device, call: Call) -> None:
 def test_the_choice_of_a_device(device: devices.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     two = device, replace(device, number=1, name="Mali-G52", kind="GPU")
     monkeypatch.setattr(devices, "devices", lambda: two)
-    assert devices.chosen() is two[1]  # a GPU is preferred
-    assert devices.chosen("0") is two[0] and devices.chosen("mali") is two[1]
+    assert devices.choose_device() is two[1]  # a GPU is preferred
+    assert devices.choose_device("0") is two[0] and devices.choose_device("mali") is two[1]
     monkeypatch.setenv(devices.CHOICE, "0")
-    assert devices.chosen() is two[0]
+    assert devices.choose_device() is two[0]
     with pytest.raises(
         InputError, match=r"cl_device='Adreno': no such device; there are 0: .*; 1: "
     ):
-        devices.chosen("Adreno")
+        devices.choose_device("Adreno")
 
 
 def test_a_device_of_a_plan_is_not_in_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +67,11 @@ def test_a_device_of_a_plan_is_not_in_its_file(monkeypatch: pytest.MonkeyPatch) 
     made = backend._driver
     monkeypatch.setattr(backend, "_driver", lambda name: (asked.append(name), made(None))[1])
     options = PlanOptions(backend="opencl", cl_device="Mali")
-    assert kernels_for(options).name == "opencl" and asked == ["Mali"]
+    assert choose_backend(options).name == "opencl" and asked == ["Mali"]
     assert "cl_device" not in options.to_json()
-    assert computed_by(options).cl_device == "Mali"
-    assert computed_by(options, "native").cl_device == ""
-    assert computed_by(PlanOptions(backend="native"), "opencl", "1").cl_device == "1"
+    assert replace_backend(options).cl_device == "Mali"
+    assert replace_backend(options, "native").cl_device == ""
+    assert replace_backend(PlanOptions(backend="native"), "opencl", "1").cl_device == "1"
 
 
 def test_a_device_of_another_backend() -> None:
@@ -334,7 +334,9 @@ def test_no_memory_for_a_buffer(call: Call, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_kernel_that_does_not_build(
     device: devices.Device, call: Call, weak: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "text_of", lambda *what: "__kernel void csdf_x() { nonsense }")
+    monkeypatch.setattr(
+        build, "assemble_source", lambda *what: "__kernel void csdf_x() { nonsense }"
+    )
     weak()
     result = call("run", "zoo:lenet5", "--backend", "opencl")
     line = result.err.splitlines()[-1]  # PoCL itself prints how many errors there are
@@ -352,7 +354,7 @@ def test_a_kernel_that_does_not_build(
 def test_damaged_binaries_are_built_again(
     device: devices.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "folder_of", lambda kind: tmp_path)
+    monkeypatch.setattr(build, "get_folder", lambda kind: tmp_path)
     texts: list[str] = []
 
     def built(damage: Callable[[bytes], bytes]) -> int:
@@ -381,7 +383,7 @@ def test_a_compiler_that_does_not_know_the_processor(
     device: devices.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PoCL on a processor that is newer than its LLVM."""
-    monkeypatch.setattr(build, "folder_of", lambda kind: tmp_path)
+    monkeypatch.setattr(build, "get_folder", lambda kind: tmp_path)
     driver = OpenCL(device)
 
     def refused(program: object) -> None:

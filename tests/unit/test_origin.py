@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import csdfgen
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
 from csdfgen.model.options import OPTIONS, PlanOptions
-from csdfgen.phases.graphs import digest_of, graph_of
+from csdfgen.phases.graphs import build_graph, digest_conversion
 from csdfgen.phases.heights import parse_rows
-from csdfgen.planning.prepared import converted
+from csdfgen.planning.prepared import convert_network
 from schedules import demand_driven, schedule
 from sdf3_bridge import sdf3xml
 from tests.graphs import SEEDED
@@ -54,7 +54,7 @@ def made(
 ) -> CsdfGraph:
     network = csdfgen.load(model or residual_classifier())
     options = PlanOptions(str(parse_rows(rows)), fuse, image)
-    return graph_of(converted(network, options), options)
+    return build_graph(convert_network(network, options), options)
 
 
 @given(ORIGINS)
@@ -90,7 +90,7 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
         "tokens": "elements",
         "rates": "exact",
     }
-    assert with_serial_loops(graph).origin == graph.origin
+    assert add_serial_loops(graph).origin == graph.origin
     sdf3xml.write(tmp_path / "graph.xml", graph)
     graph_json.write_graph(tmp_path / "graph.json", sdf3xml.read(tmp_path / "graph.xml"))
     assert graph_json.read_graph(tmp_path / "graph.json").origin == graph.origin
@@ -99,7 +99,9 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
 def test_the_digest_is_that_of_the_phases() -> None:
     def digest(model: Any = None, rows: int = 2, image: str = "streamed") -> str:
         options = PlanOptions(str(rows), image=image)
-        return digest_of(converted(csdfgen.load(model or residual_classifier()), options))
+        return digest_conversion(
+            convert_network(csdfgen.load(model or residual_classifier()), options)
+        )
 
     model = residual_classifier()
     for weight in model.graph.initializer:

@@ -18,7 +18,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, InputError, PlanError
 from csdfgen.model.network import Network
-from csdfgen.pages.measured import measured_frame
+from csdfgen.pages.measured import measure_frame
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json
@@ -616,4 +616,4 @@ def test_what_is_timed_stays_in_its_arena(monkeypatch: pytest.MonkeyPatch, tmp_p
     feeds = {"x": image(plan.network)}
     report, outputs = measure(plan, feeds, repeat=3)
     assert report.result == "arena" and outputs
-    assert measured_frame(plan, str(path), feeds, repeat=3).equal
+    assert measure_frame(plan, str(path), feeds, repeat=3).equal

@@ -23,10 +23,10 @@ from csdfgen import load, plan, quantize, save_plan
 from csdfgen.charts.plans import footprint
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
-from csdfgen.pages.comparison import compared, comparison_page
+from csdfgen.pages.comparison import compare_plans, comparison_page
 from csdfgen.pages.report import Facts, report_page
 from csdfgen.planning.plan import Plan
-from runtime.resident import grown_by_onnxruntime
+from runtime.resident import measure_onnxruntime_growth
 from tests.graphs import ring
 from tests.quantized_models import feeds_of
 from tests.small_models import residual_classifier
@@ -200,7 +200,7 @@ def test_names_do_not_become_markup() -> None:
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 2, "data, and the page's own"
     assert EVIL.encode() not in page
     assert EVIL in found.text
-    both = comparison_page(compared([EVIL, "b"], [planned, PLANS["whole"]()]))
+    both = comparison_page(compare_plans([EVIL, "b"], [planned, PLANS["whole"]()]))
     assert EVIL.encode() not in both and EVIL in check_that_nothing_is_loaded(both).text
 
 
@@ -411,7 +411,7 @@ def test_onnxruntime_grows_by_about_its_tensors(tmp_path: Path) -> None:
     """At least two tensors that are alive together, at most all that there are, twice."""
     network = load("zoo:squeezenet1_1@128x128")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
-    grown = grown_by_onnxruntime("zoo:squeezenet1_1@128x128", inputs, 1, {})
+    grown = measure_onnxruntime_growth("zoo:squeezenet1_1@128x128", inputs, 1, {})
     figures = plan(network).figures
     if grown is None:
         pytest.skip("the system does not let a process look at itself")

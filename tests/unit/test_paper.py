@@ -14,13 +14,13 @@ from csdfgen.cli.reproduce import Reproduce, _Part
 from csdfgen.dataflow.graph import repetition_vector
 from csdfgen.errors import InconsistentError, InputError
 from csdfgen.model.rows import Rows, Window, slabs
-from csdfgen.paper.deadlock import Full, largest_rates, stuck
+from csdfgen.paper.deadlock import Full, find_full_channels, largest_rates
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
 from csdfgen.paper.findings import Finding, findings, readings, row_graph, skip_graph
 from csdfgen.paper.printed import TABLE_2, TABLE_3
-from csdfgen.paper.table2 import launches_that_fit, reproduce_table2
+from csdfgen.paper.table2 import fit_launch_seconds, reproduce_table2
 from csdfgen.paper.table3 import Cell, load_network, reproduce_table3, schedule_values
-from csdfgen.phases.algorithm1 import algorithm1, last_rows
+from csdfgen.phases.algorithm1 import algorithm1, last_phase_rows
 from csdfgen.phases.conversion import convert
 from csdfgen.phases.heights import parse_rows
 from schedules import check, demand_driven
@@ -47,7 +47,7 @@ def test_table_2s_frames_a_second_follow_from_one_time_and_a_launch_a_phase(
     rates = [1 / (works + launch * 1e-6 * sum(one.phases)) for one in TABLE_2]
     given = [np.round(rate) == one.throughput for rate, one in zip(rates, TABLE_2, strict=True)]
     assert np.logical_and.reduce(given).any() == fits
-    assert (launches_that_fit()[0] <= launch * 1e-6 <= launches_that_fit()[1]) == fits
+    assert (fit_launch_seconds()[0] <= launch * 1e-6 <= fit_launch_seconds()[1]) == fits
 
 
 def test_table_3_as_its_authors_counted() -> None:
@@ -73,18 +73,22 @@ def test_our_schedules_need_no_more_than_printed(name: str) -> None:
 
 def test_largest_rates_deadlock_beside_a_window() -> None:
     graph = skip_graph()
-    assert stuck(graph, largest_rates(graph)) == (Full("skip", held=1, produced=1, capacity=1),)
+    assert find_full_channels(graph, largest_rates(graph)) == (
+        Full("skip", held=1, produced=1, capacity=1),
+    )
     schedule = demand_driven(graph)
     check(graph, schedule)
-    assert not stuck(graph, schedule.capacities)
+    assert not find_full_channels(graph, schedule.capacities)
     assert schedule.capacities["skip"] == 2
 
 
 @pytest.mark.parametrize("name", TABLE_3)
 def test_which_networks_deadlock(name: str) -> None:
     graph = row_graph(load_network(name, weights=False))
-    assert bool(stuck(graph, largest_rates(graph))) == (name in ("resnet18", "densenet121"))
-    assert not stuck(graph, demand_driven(graph).capacities)
+    assert bool(find_full_channels(graph, largest_rates(graph))) == (
+        name in ("resnet18", "densenet121")
+    )
+    assert not find_full_channels(graph, demand_driven(graph).capacities)
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +128,8 @@ def test_lines_38_and_42_take_less_than_no_rows_where_padding_exceeds_the_stride
         len(found["googlenet"].negative) == 10
     )  # the 7x7 in front and a 5x5 in each of nine modules
     assert found["vgg19"].negative == ()
-    assert last_rows(Window(5, 1, pad_top=2, pad_bottom=2)) == -1
-    assert last_rows(Window(3, 1, pad_top=1, pad_bottom=1)) == 0
+    assert last_phase_rows(Window(5, 1, pad_top=2, pad_bottom=2)) == -1
+    assert last_phase_rows(Window(3, 1, pad_top=1, pad_bottom=1)) == 0
 
 
 def test_the_text_of_algorithm_1_balances_every_network() -> None:

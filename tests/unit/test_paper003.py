@@ -17,8 +17,14 @@ from csdfgen.paper.cells import Cell, Left
 from csdfgen.paper.formats import celsius, measured
 from csdfgen.paper.formats.arithmetic import losses
 from csdfgen.paper.formats.claims import claims, counts, fahrenheit, gains, table_4_1
-from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
-from csdfgen.paper.formats.memory import headers_that_fit, networks, table_4_2, table_4_3
+from csdfgen.paper.formats.dense import (
+    Dense,
+    build_model,
+    observe_ranges,
+    quantize_network,
+    run_model,
+)
+from csdfgen.paper.formats.memory import fit_header_bytes, networks, table_4_2, table_4_3
 from csdfgen.paper.formats.printed import FORMATS, LEFT, TABLE_4_2, TABLE_4_3, TABLE_4_4, TABLE_4_5
 from csdfgen.paper.formats.reproduction import PARTS
 from tests import paper003_page
@@ -34,7 +40,7 @@ Writer = Callable[[str, tuple[Dense, ...], np.ndarray], onnx.ModelProto]
 
 
 def model_by_the_paper(format_: str, layers: tuple[Dense, ...], x: np.ndarray) -> onnx.ModelProto:
-    return model_in(format_, layers, observed(layers, x))
+    return build_model(format_, layers, observe_ranges(layers, x))
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def test_storage_of_parameters() -> None:
     assert _differing(cells) == set()
     assert {c.row for c in cells if c.note} == {"MOE"}
     for network, row in TABLE_4_2.items():
-        for bytes_, fits in zip(headers_that_fit(network), ((-1, 1), (1, -1)), strict=True):
+        for bytes_, fits in zip(fit_header_bytes(network), ((-1, 1), (1, -1)), strict=True):
             for moved, fit in zip((-500, 500), fits, strict=True):
                 sizes = [networks()[network].parameters * n + bytes_ + moved for n in (4, 2, 2, 1)]
                 same = [round(size / 1e6, 1) for size in sizes] == [*row]
@@ -118,12 +124,12 @@ def test_the_listing_is_off_in_half_of_the_results() -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native"])
-@pytest.mark.parametrize("writer", [model_by_the_paper, quantized])
+@pytest.mark.parametrize("writer", [model_by_the_paper, quantize_network])
 def test_celsius_in_four_formats(backend: str, writer: Writer) -> None:
     x = celsius.degrees()
     errors = {
         name: float(
-            np.abs(outputs_of(writer(name, celsius.NEURON, x), x, backend) - fahrenheit(x)).mean()
+            np.abs(run_model(writer(name, celsius.NEURON, x), x, backend) - fahrenheit(x)).mean()
         )
         for name in FORMATS
     }
@@ -141,8 +147,8 @@ def test_quantized_layers_give_what_onnxruntime_gives(format_: str) -> None:
         Dense(rng.normal(size=(4, 7)), rng.normal(size=4)),
     )
     x = rng.normal(size=(40, 20))
-    seen = observed(layers, x)
-    model = model_in(format_, layers, seen)
+    seen = observe_ranges(layers, x)
+    model = build_model(format_, layers, seen)
     kind = np.float16 if format_ == "float16" else np.float32
     theirs = np.concatenate(
         [
@@ -150,7 +156,7 @@ def test_quantized_layers_give_what_onnxruntime_gives(format_: str) -> None:
             for one in x
         ]
     )
-    ours = outputs_of(model, x)
+    ours = run_model(model, x)
     step = {"int8": 255, "int16": 65535, "float16": 1024, "float32": 2**20}[format_]
     span = seen.results[-1].high - seen.results[-1].low
     assert np.abs(ours - theirs).max() <= 1.01 * span / step
@@ -158,17 +164,17 @@ def test_quantized_layers_give_what_onnxruntime_gives(format_: str) -> None:
 
 def test_training_as_printed_ends_anywhere() -> None:
     """Runs differ by more than the printed formats do among the first three."""
-    biases = [celsius.trained(seed)[0].bias[0] for seed in range(4)]
+    biases = [celsius.train_neuron(seed)[0].bias[0] for seed in range(4)]
     assert np.ptp(biases) > 0.3
 
 
 @pytest.mark.usefixtures("_pictures")
 @pytest.mark.networks
-@pytest.mark.parametrize("writer", [model_by_the_paper, quantized])
+@pytest.mark.parametrize("writer", [model_by_the_paper, quantize_network])
 def test_digits_lose_at_most_half_a_point(writer: Writer) -> None:
-    data, layers, shown = digits.pictures(), digits.trained(), digits.observed_pictures()
+    data, layers, shown = digits.pictures(), digits.train_network(), digits.calibration_pictures()
     found = {
-        name: digits.percent_found(outputs_of(writer(name, layers, shown), data.test))
+        name: digits.accuracy_percent(run_model(writer(name, layers, shown), data.test))
         for name in FORMATS
     }
     assert found["float32"] > 89
@@ -193,7 +199,7 @@ def test_without_pictures_the_table_is_left_with_its_reason(
 
     monkeypatch.setattr(digits, "packaged_file", missing)
     digits.pictures.cache_clear()
-    digits.trained.cache_clear()
+    digits.train_network.cache_clear()
     for name, value in SMALL.items():
         monkeypatch.setattr(measured, name, value)
     out, cells = tmp_path / "out.json", tmp_path / "out.csv"

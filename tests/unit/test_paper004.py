@@ -19,9 +19,9 @@ from csdfgen.paper.embedded.claims import claims
 from csdfgen.paper.embedded.derived import table_5, table_6, table_8, table_9
 from csdfgen.paper.embedded.printed import LEFT, TABLE_6, TABLE_7, TABLE_8, TABLE_9
 from csdfgen.paper.embedded.reproduction import PARTS
-from csdfgen.paper.embedded.switched import without
+from csdfgen.paper.embedded.switched import switch_off
 from csdfgen.paper.embedded.winograd import errors, random_layer
-from csdfgen.paper.formulas.winograd import direct, exact, narrow
+from csdfgen.paper.formulas.winograd import convolve_directly, convolve_exactly, narrow
 from csdfgen.reading.loader import load
 from csdfgen.tuning import file
 from runtime.images import random_inputs
@@ -81,7 +81,7 @@ def test_integers_at_the_ends_of_their_range(value: int) -> None:
     x[:, ::2] = 255 - value
     for weight in (-128, 127):
         w = np.full((1, 1800, 3, 3), weight, np.int8)
-        assert np.array_equal(exact(x, w), direct(x, w))
+        assert np.array_equal(convolve_exactly(x, w), convolve_directly(x, w))
 
 
 def test_layers_without_a_byte_for_points_are_refused() -> None:
@@ -95,11 +95,11 @@ def test_a_switched_device_computes_the_same(switch: str) -> None:
     network = load("zoo:resnet8@32x32")
     if device_missing():
         pytest.skip(device_missing())
-    kernels = without()
+    kernels = switch_off()
     x = random_inputs(network, 1)
     made = plan(network, kernels=kernels, backend=kernels.name)
     wanted = Executable(made, kernels=kernels)(x)
-    found = Executable(made, kernels=without(**{switch: True}))(x)
+    found = Executable(made, kernels=switch_off(**{switch: True}))(x)
     for name, values in wanted.items():
         assert np.array_equal(values, found[name])
 
@@ -135,7 +135,7 @@ def test_techniques_of_a_device_are_measured(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(measured, "NETWORKS", {"ResNet-8": "resnet8"})
     monkeypatch.setattr(measured, "SIZE", 32)
     monkeypatch.setattr(measured, "REPEATS", 1)
-    monkeypatch.setattr(measured, "_BACKENDS", {"OpenCL": without})
+    monkeypatch.setattr(measured, "_BACKENDS", {"OpenCL": switch_off})
     monkeypatch.setattr(measured, "_TUNED_FOR", 0.1)
     monkeypatch.setattr(
         backend, "candidates", lambda kernels, usual: [USUAL, word] if candidates(kernels, usual) else []

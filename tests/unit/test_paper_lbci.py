@@ -7,8 +7,8 @@ import pytest
 
 from csdfgen.paper.cells import Left
 from csdfgen.paper.joining import measured
-from csdfgen.paper.joining.fit import bracket, fitted, largest_error
-from csdfgen.paper.joining.times import alexnet
+from csdfgen.paper.joining.fit import fit_times, largest_error, model_sample_time
+from csdfgen.paper.joining.times import scale_alexnet
 from tests import lbci_page
 
 PRINTED = {26.12, 20.3, 52.43, 16.96, 19.43, 9.56, 11.67, 1, 22.76, 10.08, 4.32}
@@ -37,15 +37,15 @@ def test_the_page_shows_what_is_computed() -> None:
 
 def test_the_fit_finds_the_curve_that_it_is_given() -> None:
     sizes = np.arange(1, 65, dtype=float)
-    seconds = sizes * bracket(sizes, 0.05, 0.01, 3.0, 1.2)
+    seconds = sizes * model_sample_time(sizes, 0.05, 0.01, 3.0, 1.2)
     assert largest_error(seconds.tolist()) < 1e-3
-    z1, z2, _, _ = fitted(seconds.tolist())
+    z1, z2, _, _ = fit_times(seconds.tolist())
     assert z2 == pytest.approx(0.01, rel=0.05) and z1 > z2
 
 
 def test_the_table_is_scaled_and_shared() -> None:
-    assert alexnet(0.02).whole[1] == pytest.approx(0.02)
-    dense = alexnet(0.02, share=0.75).stage[-1]
+    assert scale_alexnet(0.02).whole[1] == pytest.approx(0.02)
+    dense = scale_alexnet(0.02, share=0.75).stage[-1]
     assert dense[1] == pytest.approx(0.015)
 
 

@@ -13,19 +13,19 @@ from csdfgen.devices.catalogue import device
 from csdfgen.paper.batches import measured
 from csdfgen.paper.batches.errata import errata
 from csdfgen.paper.batches.example import example
-from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed, workspace
+from csdfgen.paper.batches.memory import BATCHES, MB, call_bytes, make_chain, workspace
 from csdfgen.paper.batches.model_tables import figure_2, figure_7, figure_8, table_3
 from csdfgen.paper.batches.modelled import (
     NETWORKS,
     figure_7_points,
     figure_8_points,
+    model_tables,
     modelled_tables,
-    plan_of,
-    tables_of,
+    plan_request,
 )
-from csdfgen.paper.batches.networks import Module, Op, all_ops, c3d, layers_of, named
+from csdfgen.paper.batches.networks import Module, Op, c3d, find_layer, get_layers, list_ops
 from csdfgen.paper.batches.printed import MEMORIES, TABLE_2
-from csdfgen.paper.batches.times import call_time, modelled
+from csdfgen.paper.batches.times import call_time, model_times
 from csdfgen.paper.cells import Cell, Left
 from schedules.batches.replay import replay
 from schedules.batches.tables import Tables
@@ -62,20 +62,20 @@ def test_networks_have_the_products_of_the_zoo(name: str) -> None:
     """And its weights but for biases and normalizations of convolutions."""
     entry, side = IN_THE_ZOO[name]
     theirs = count(ZOO[entry].build(side, weights=False))
-    ops = [op for op, _ in all_ops(layers_of(name))]
+    ops = [op for op, _ in list_ops(get_layers(name))]
     assert sum(op.macs for op in ops) == theirs.macs
     assert 0.99 * theirs.parameters < sum(op.weights for op in ops) <= theirs.parameters
 
 
 def test_layers_follow_each_other() -> None:
     for name in NETWORKS:
-        chain_of(name, lambda layer, images: 1.0)  # refuses neighbours that disagree
-    assert len(layers_of("GoogleNet")) == 20
-    module = named("GoogleNet", "inception_3a/output")
+        make_chain(name, lambda layer, images: 1.0)  # refuses neighbours that disagree
+    assert len(get_layers("GoogleNet")) == 20
+    module = find_layer("GoogleNet", "inception_3a/output")
     assert isinstance(module, Module)
     assert (module.reads, module.writes) == ((192, 28, 28), (256, 28, 28))
     assert [len(ops) for ops in module.branches] == [1, 2, 2, 2]
-    assert len([op for op, _ in all_ops(layers_of("MobileNet-v1")) if op.kind == "conv"]) == 27
+    assert len([op for op, _ in list_ops(get_layers("MobileNet-v1")) if op.kind == "conv"]) == 27
 
 
 def test_c3d_is_what_the_paper_says_of_it() -> None:
@@ -87,7 +87,7 @@ def test_c3d_is_what_the_paper_says_of_it() -> None:
     assert layers[0].terms == 3 * 27 and layers[0].macs == 64 * 16 * 112**2 * 81
     assert workspace(layers[1], 2) == 4 * 2 * 64 * 16 * 112**2  # nothing is padded
     assert workspace(layers[-4], 1) == 4 * 512 * 2 * 9**2  # a frame of 7x7 is, not the frames
-    chain_of(layers, lambda layer, images: 1.0)
+    make_chain(layers, lambda layer, images: 1.0)
 
 
 def test_all_ten_cells_of_table_3_within_a_hundredth() -> None:
@@ -107,7 +107,7 @@ def test_workspaces() -> None:
     """Columns of the image, an image each; weights once; one channel's columns of a depthwise layer."""
     conv = Op("c", "conv", (8, 6, 6), (16, 6, 6), 3, 1)
     assert workspace(conv, 2) == 4 * (2 * 9 * 8 * 36 + 16 * 9 * 8)
-    assert needed(conv, 2, weights=False) == 4 * 2 * 36 * (8 + 16 + 9 * 8)
+    assert call_bytes(conv, 2, weights=False) == 4 * 2 * 36 * (8 + 16 + 9 * 8)
     depthwise = Op("d", "conv", (8, 6, 6), (8, 6, 6), 3, 1, groups=8)
     assert workspace(depthwise, 3, weights=False) == 4 * 3 * 9 * 36
     assert workspace(Op("p", "pool", (8, 6, 6), (8, 3, 3), 3, 1), 2) == 4 * 2 * 8 * 64
@@ -117,7 +117,7 @@ def test_workspaces() -> None:
 
 def test_two_results_of_an_addition_count_where_they_are_made() -> None:
     rule, apart = (
-        chain_of("ResNet50", modelled(), results_apart=own).layers[2] for own in (False, True)
+        make_chain("ResNet50", model_times(), results_apart=own).layers[2] for own in (False, True)
     )
     assert apart.held(3) - rule.held(3) == 3 * rule.output_bytes
     ends = [[branch.layers[-1].output_bytes for branch in one.branches] for one in (rule, apart)]
@@ -146,14 +146,16 @@ def test_every_erratum_has_a_number() -> None:
 def test_times_of_a_call() -> None:
     """5 us, 2795.52 GFLOP/s, 240 GB/s, 13 multiprocessors with blocks of 64x64."""
     k80 = device("tesla-k80").processor
-    late = named("GoogleNet", "inception_5b/3x3")  # 49 pixels of 384 channels: six blocks of 13
+    late = find_layer(
+        "GoogleNet", "inception_5b/3x3"
+    )  # 49 pixels of 384 channels: six blocks of 13
     assert call_time(k80, late, 1) == pytest.approx(5e-6 + 2 * 64 * 64 * 9 * 192 * 13 / 2795.52e9)
     assert call_time(k80, late, 2) < 2 * (call_time(k80, late, 1) - 5e-6)
-    pool = named("GoogleNet", "pool1/3x3_s2")
+    pool = find_layer("GoogleNet", "pool1/3x3_s2")
     assert call_time(k80, pool, 2) == pytest.approx(5e-6 + 8 * 64 * (112**2 + 56**2) / 240e9)
-    narrow = named("MobileNet-v1", "conv6/dw")
+    narrow = find_layer("MobileNet-v1", "conv6/dw")
     assert call_time(k80, narrow, 3) == pytest.approx(5e-6 + 4 * 3 * 1024 * 49 * 19 / 240e9)
-    joined = named("ResNet50", "res5c")
+    joined = find_layer("ResNet50", "res5c")
     assert call_time(k80, joined, 1) == pytest.approx(5e-6 + 4 * 2048 * 49 * 3 / 240e9)
 
 
@@ -175,9 +177,9 @@ def test_what_the_paper_says_of_its_curves_holds_of_ours() -> None:
 @pytest.mark.networks
 def test_every_modelled_plan_does_what_it_says() -> None:
     for name in NETWORKS:
-        chain = tables_of(name, "gathering").chain
+        chain = model_tables(name, "gathering").chain
         for memory in MEMORIES:
-            plan = plan_of(name, BATCHES, memory)
+            plan = plan_request(name, BATCHES, memory)
             assert plan is not None and plan.images == BATCHES
             done = replay(chain, plan)
             assert done.peak <= memory * MB
@@ -188,8 +190,11 @@ def test_every_modelled_plan_does_what_it_says() -> None:
 
 @pytest.mark.networks
 def test_coarse_memory_finds_no_cheaper_plan() -> None:
-    coarse, exact = tables_of("GoogleNet", "printed", 2 * MB), tables_of("GoogleNet", "printed")
-    gathered = tables_of("GoogleNet", "gathering")
+    coarse, exact = (
+        model_tables("GoogleNet", "printed", 2 * MB),
+        model_tables("GoogleNet", "printed"),
+    )
+    gathered = model_tables("GoogleNet", "gathering")
     for images in (1, 6, 12):
         for memory in range(14, 41):
             rough, fine, best = (one.cost(images, memory * MB) for one in (coarse, exact, gathered))
@@ -198,8 +203,8 @@ def test_coarse_memory_finds_no_cheaper_plan() -> None:
 
 def test_a_table_of_a_network_is_that_of_its_part() -> None:
     """Memory of a smaller table: the same costs."""
-    small = Tables(chain_of("MobileNet-v1", modelled()), 3, 10 * MB)
-    large = Tables(chain_of("MobileNet-v1", modelled()), 4, 20 * MB)
+    small = Tables(make_chain("MobileNet-v1", model_times()), 3, 10 * MB)
+    large = Tables(make_chain("MobileNet-v1", model_times()), 4, 20 * MB)
     for memory in (7, 8.5, 10):
         assert small.cost(3, int(memory * MB)) == large.cost(3, int(memory * MB))
 

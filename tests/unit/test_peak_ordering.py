@@ -7,8 +7,8 @@ import pytest
 
 import csdfgen
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.lifetimes import lifetimes_of, times_of
-from csdfgen.planning.ordering import least_peak, named_order, problem_of
+from csdfgen.planning.lifetimes import firing_times, trace_lifetimes
+from csdfgen.planning.ordering import build_problem, order_by_policy, search_least_peak
 from csdfgen.planning.prepared import Phased
 from schedules.demand import POLICIES
 from schedules.peak.problem import evaluate
@@ -38,14 +38,14 @@ def scratch(one: Phased) -> dict[str, list[int]]:
 def test_bytes_alive_are_those_of_lifetimes(name: str, rows: str, image: str, fuse: str) -> None:
     one = prepared(name, rows, image, fuse)
     extra = scratch(one)
-    problem = problem_of(one.conversion, one.buffers, extra)
+    problem = build_problem(one.conversion, one.buffers, extra)
     number = {work.name: at for at, work in enumerate(one.conversion.actors)}
     for policy in POLICIES:
-        order = named_order(one.conversion, policy)
+        order = order_by_policy(one.conversion, policy)
         firings = np.array([problem.base[number[actor]] + phase for actor, phase in order])
         assert problem.is_order(firings)
-        wanted = lifetimes_of(order, one.buffers).live.copy()
-        for actor, at in times_of(order).items():
+        wanted = trace_lifetimes(order, one.buffers).live.copy()
+        for actor, at in firing_times(order).items():
             wanted[at] += extra.get(actor, 0)
         assert np.array_equal(evaluate(problem, firings), wanted)
 
@@ -53,14 +53,16 @@ def test_bytes_alive_are_those_of_lifetimes(name: str, rows: str, image: str, fu
 @pytest.mark.parametrize("name", NETWORKS[:3])
 def test_the_order_found_is_one_and_keeps_what_it_says(name: str) -> None:
     one = prepared(name, "1")
-    found = least_peak(one.conversion, one.buffers, scratch(one))
-    times = times_of(found.order)
-    live = lifetimes_of(found.order, one.buffers).live.copy()
+    found = search_least_peak(one.conversion, one.buffers, scratch(one))
+    times = firing_times(found.order)
+    live = trace_lifetimes(found.order, one.buffers).live.copy()
     for actor, sizes in scratch(one).items():
         live[times[actor]] += sizes
     assert int(live.max()) == found.peak >= found.lower_bound
     assert {name: len(at) for name, at in times.items()} == {
         work.name: len(work.phases) for work in one.conversion.actors
     }
-    starts = [lifetimes_of(named_order(one.conversion, name), one.buffers) for name in POLICIES]
+    starts = [
+        trace_lifetimes(order_by_policy(one.conversion, name), one.buffers) for name in POLICIES
+    ]
     assert found.peak < 0.9 * min(each.peak_live for each in starts) or found.optimal

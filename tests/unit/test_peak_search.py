@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import InputError, ScheduleError
-from schedules.peak.barriers import State, Tables, pulled
+from schedules.peak.barriers import State, Tables, pull_actor
 from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.problem import Items, Link, Problem, evaluate
 from schedules.peak.search import search
@@ -238,6 +238,6 @@ def test_an_actor_of_many_sources_looks_at_each_once() -> None:
     tables = Tables(Problem.of([1] * (sources + 1), links, [], nothing))
     tables.waits[sources] = [(one, Counts()) for one, _ in tables.waits[sources]]
     order: list[int] = []
-    assert len(list(pulled(State(tables), sources, order))) == sources + 1
+    assert len(list(pull_actor(State(tables), sources, order))) == sources + 1
     assert sorted(order) == list(range(sources + 1)) and order[-1] == sources
     assert Counts.looks == 2 * sources

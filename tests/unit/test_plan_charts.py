@@ -15,13 +15,13 @@ from onnx import helper
 
 import csdfgen
 from csdfgen.charts.arena import arena_chart, draw_arena
-from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.footprint import Footprint, binary_size, ramp
 from csdfgen.charts.fronts import Line, Panel, sweep_chart
 from csdfgen.charts.memory import draw_memory, memory_chart
 from csdfgen.charts.phases import draw_phases, phases_chart
 from csdfgen.charts.plan_axes import ON_PAPER, Axes
 from csdfgen.charts.plans import footprint
-from csdfgen.charts.svg import NARROW, WIDTH, Drawing, wide
+from csdfgen.charts.svg import NARROW, WIDTH, Drawing, text_width
 from csdfgen.model.describe import FIGURES
 from csdfgen.planning.plan import Plan
 from tests.native_steps import compiler_missing
@@ -135,9 +135,9 @@ def test_charts_are_svg_of_their_own_with_every_layer(plan: Plan, kind: str) -> 
 def test_the_memory_chart_tells_peak_and_arena(plan: Plan) -> None:
     found = footprint(plan)
     texts = [text.text for text in ET.fromstring(memory_chart(found)).iter(f"{SVG}text")]
-    assert f"arena {binary(plan.planned_bytes)}" in texts
+    assert f"arena {binary_size(plan.planned_bytes)}" in texts
     peak = found.most
-    assert f"{binary(peak)} alive in firing {found.peak + 1:,}" in texts
+    assert f"{binary_size(peak)} alive in firing {found.peak + 1:,}" in texts
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,10 @@ def written(root: ET.Element) -> list[Written]:
     for text in root.iter(f"{SVG}text"):
         size, x, y = (float(text.get(name, 0)) for name in ("font-size", "x", "y"))
         shown = text.text or ""
-        left = x - wide(shown, size) * {"middle": 0.5, "end": 1.0}.get(
+        left = x - text_width(shown, size) * {"middle": 0.5, "end": 1.0}.get(
             text.get("text-anchor", ""), 0.0
         )
-        box = left, left + wide(shown, size), y - 0.8 * size, y + 0.2 * size
+        box = left, left + text_width(shown, size), y - 0.8 * size, y + 0.2 * size
         found.append(Written(shown, size, *box))
     return found
 

@@ -14,7 +14,7 @@ import csdfgen
 from csdfgen.backends.native import library, opened, prebuilt
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import sources_digest
-from csdfgen.backends.native.prebuilt import LEVELS, Level, library_name, suitable
+from csdfgen.backends.native.prebuilt import LEVELS, Level, library_name, list_suitable_libraries
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
 
@@ -80,7 +80,7 @@ def test_what_is_damaged_or_of_other_sources_is_not_loaded(
     assert chosen(monkeypatch).path == of_level(HERE[-1], folder)
     other = of_level(HERE[-1], folder)
     other.rename(other.with_name(library_name(HERE[-1], "0" * 16, other)))
-    assert [sources for _, sources, _ in suitable()] == ["0" * 16]
+    assert [sources for _, sources, _ in list_suitable_libraries()] == ["0" * 16]
     assert library.prebuilt_library() is None
 
 

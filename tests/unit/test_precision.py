@@ -18,16 +18,16 @@ import runtime
 from benchmarks.bench_quality import method_noises
 from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.precision.ends import ends_of
-from csdfgen.precision.noise import decibels, measured_noise
-from csdfgen.precision.prepare import prepared
-from csdfgen.precision.ranges import BINS, Observer, binned, format_of
+from csdfgen.precision.ends import read_ends
+from csdfgen.precision.noise import decibels, relative_noise
+from csdfgen.precision.prepare import prepare_model
+from csdfgen.precision.ranges import BINS, Observer, choose_format, fake_quantize
 from csdfgen.precision.thresholds import METHODS, threshold
-from csdfgen.precision.weights import with_fine_biases
+from csdfgen.precision.weights import refine_biases
 from csdfgen.precision.wish import FORMATS
-from csdfgen.precision.writer import in_int8, skeleton, with_formats
+from csdfgen.precision.writer import convert_to_int8, replace_formats, skeleton
 from csdfgen.reading.zoo import build
-from runtime.widened import in_float32
+from runtime.widened import widen_model
 from tests.builder import Graph
 from tests.quantized_models import feeds_of, onnxruntime_outputs
 from tests.ways import some
@@ -104,7 +104,7 @@ def test_thresholds_against_outliers() -> None:
         low, high = threshold(seen, method)
         assert seen.low <= low < high <= seen.high
         errors[method] = float(
-            ((values - binned(values, format_of((low, high), "int8"))) ** 2).mean()
+            ((values - fake_quantize(values, choose_format((low, high), "int8"))) ** 2).mean()
         )
     assert threshold(seen, "minmax") == (seen.low, seen.high)
     assert threshold(seen, "percentile", percentile=99.9)[1] < 5
@@ -112,7 +112,7 @@ def test_thresholds_against_outliers() -> None:
     assert errors["mse"] == min(errors.values())
     # the error is the least there is, whatever range one takes
     others = [
-        ((values - binned(values, format_of((low, high), "int8"))) ** 2).mean()
+        ((values - fake_quantize(values, choose_format((low, high), "int8"))) ** 2).mean()
         for low in np.linspace(seen.low, -1, 15)
         for high in np.linspace(2, seen.high, 60)
     ]
@@ -155,7 +155,7 @@ def test_no_range_has_a_smaller_error_than_that_of_mse(kind: str, seed: int) -> 
     unique, counts = np.unique(values, return_counts=True)
 
     def error(found: tuple[float, float]) -> float:
-        return float((unique - binned(unique, format_of(found, "uint8"))) ** 2 @ counts)
+        return float((unique - fake_quantize(unique, choose_format(found, "uint8"))) ** 2 @ counts)
 
     parts = np.linspace(0.05, 1, 20)
     tried = {(low * a, high * b) for a in parts for b in parts}
@@ -263,11 +263,11 @@ flushes them to zero.
 @example(-5e-34, 1e-39, "int16")
 def test_formats_hold_range_and_zero(a: float, b: float, dtype: str) -> None:
     low, high = min(a, b), max(a, b)
-    form = format_of((low, high), dtype)
+    form = choose_format((low, high), dtype)
     assert form.scale is not None and form.scale[0] > 0
     step = form.scale[0]
     ends = np.array([low, 0.0, high], np.float32)
-    found = binned(ends, form)
+    found = fake_quantize(ends, form)
     assert found[1] == 0
     assert np.abs(found - ends).max() <= 0.51 * step + 1e-6 * max(abs(low), abs(high))
 
@@ -277,7 +277,7 @@ def test_symmetric_weights() -> None:
     weights[2] = 0
     g = Graph()
     x = g.input("x", (1, 3, 9, 9))
-    made = in_int8(prepared(g.model(g.node("Conv", x, g.constant(weights)))), {})
+    made = convert_to_int8(prepare_model(g.model(g.node("Conv", x, g.constant(weights)))), {})
     arrays = [numpy_helper.to_array(one) for one in made.graph.initializer]
     (integers,) = (one for one in arrays if one.ndim == 4)
     (scales,) = (
@@ -293,7 +293,7 @@ def test_symmetric_weights() -> None:
 
 def test_calibration_is_that_of_whole_tensors() -> None:
     """Every tensor's ends are those of the tensor, also where it shares memory with others."""
-    model = prepared(small())
+    model = prepare_model(small())
     net = csdfgen.load(model)
     seen = csdfgen.calibrate(net, frames(model, 3))
     program = runtime.compile(
@@ -356,7 +356,7 @@ def test_normalisation_behind_a_transposed_convolution_is_folded() -> None:
     up = g.node("ConvTranspose", x, weights, group=2, strides=[2, 2])
     four = [g.constant(rng.uniform(0.5, 2, 6).astype(np.float32)) for _ in range(4)]
     model = g.model(g.node("Relu", g.node("BatchNormalization", up, *four)))
-    made = prepared(model)
+    made = prepare_model(model)
     assert [node.op_type for node in made.graph.node] == ["ConvTranspose", "Relu"]
     feeds = feeds_of(model)
     (want,), (found,) = (list(onnxruntime_outputs(m, feeds).values()) for m in (model, made))
@@ -373,7 +373,9 @@ def test_a_sum_of_two_is_an_addition() -> None:
     a = g.conv(x, 4)
     model = g.model(g.conv(g.node("Relu", g.node("Sum", a, g.conv(a, 4))), 2))
     feeds = feeds_of(model)
-    (want,), (got,) = (onnxruntime_outputs(m, feeds).values() for m in (model, prepared(model)))
+    (want,), (got,) = (
+        onnxruntime_outputs(m, feeds).values() for m in (model, prepare_model(model))
+    )
     np.testing.assert_array_equal(got, want)
     made = csdfgen.quantize(model, frames(model, 2))
     kinds = [layer.op_type for layer in made.network.layers]
@@ -394,9 +396,9 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     if (
         kind == "bfloat16"
     ):  # onnxruntime has no kernels of it: the same weights without other roundings
-        in_float32(written, None)
-    theirs = decibels(measured_noise([clean], [onnxruntime_outputs(written, feeds)]))
-    ours = decibels(measured_noise([clean], [runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)]))
+        widen_model(written, None)
+    theirs = decibels(relative_noise([clean], [onnxruntime_outputs(written, feeds)]))
+    ours = decibels(relative_noise([clean], [runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)]))
     assert made.sqnr_db is not None
     # it keeps more than 16-bit floats between layers: those that it fuses, or all
     assert abs(ours - theirs) < (10 if kind.endswith("float16") else 1.5)
@@ -408,10 +410,10 @@ def test_a_bias_behind_16_bits_is_as_fine_as_products() -> None:
     """In steps made for int8 it would be the largest error of all; what was added to it stays added."""
     g = Graph()
     x = g.input("x", (1, 3, 9, 9))
-    floats = prepared(g.model(g.conv(x, 4)))
-    narrow = in_int8(floats, {})
-    wide = {name: format_of((-1, 1), "int16") for name in skeleton(floats, narrow).leaders}
-    made = with_fine_biases(with_formats(narrow, wide), floats)
+    floats = prepare_model(g.model(g.conv(x, 4)))
+    narrow = convert_to_int8(floats, {})
+    wide = {name: choose_format((-1, 1), "int16") for name in skeleton(floats, narrow).leaders}
+    made = refine_biases(replace_formats(narrow, wide), floats)
     constants = {c.name: numpy_helper.to_array(c) for c in made.graph.initializer}
     (layer,) = (node for node in made.graph.node if node.op_type == "Conv")
     nodes = {node.output[0]: node for node in made.graph.node}
@@ -469,7 +471,7 @@ def test_joined_tensors_share_a_scale() -> None:
         made = csdfgen.quantize(model, frames(model, 2))
         feeds = feeds_of(model, 7)
         clean, found = onnxruntime_outputs(model, feeds), runtime.run(made.plan, feeds)
-        assert decibels(measured_noise([clean], [found])) > 30
+        assert decibels(relative_noise([clean], [found])) > 30
         kinds[second] = [layer.op_type for layer in made.network.layers]
     assert "QLinearLeakyRelu" not in kinds["Relu"]  # it would translate an operand
     assert "QLinearLeakyRelu" in kinds["Tanh"]
@@ -495,7 +497,7 @@ def test_ends_that_are_integers(kind: str, tmp_path: Path) -> None:
         assert made.plan.figures["arena"] <= 1.1 * floats.plan.figures["arena"]
     path = tmp_path / "made.onnx"
     made.save(path)
-    assert ends_of(onnx.load(path)).to_json() == made.ends.to_json()
+    assert read_ends(onnx.load(path)).to_json() == made.ends.to_json()
     assert made.ends.inputs.keys() == {"x"} and len(made.ends.outputs) == 1
     feeds = made.ends.taken(feeds_of(model, 99))
     theirs = onnxruntime_outputs(onnx.load(path), feeds)
@@ -572,7 +574,7 @@ def test_a_batch_is_quantized(kind: str) -> None:
     (want,) = onnxruntime_outputs(model, {"x": given[:2]}).values()
     (array,) = found.values()
     assert array.shape == want.shape
-    assert decibels(measured_noise([{"y": want}], [{"y": array}])) > 25
+    assert decibels(relative_noise([{"y": want}], [{"y": array}])) > 25
 
 
 @pytest.mark.parametrize("kind", ["int8", "float16"])
@@ -693,4 +695,4 @@ def test_weights_of_16_bits_where_they_would_be_heard(tmp_path: Path) -> None:
     mixed.save(path)
     feeds = feeds_of(model, 99)
     clean, found = (onnxruntime_outputs(onnx.load(path), feeds), runtime.run(mixed.plan, feeds))
-    assert decibels(measured_noise([clean], [found])) > mixed.sqnr_db
+    assert decibels(relative_noise([clean], [found])) > mixed.sqnr_db

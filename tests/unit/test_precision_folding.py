@@ -10,11 +10,11 @@ import pytest
 from onnx import numpy_helper
 
 import csdfgen
-from csdfgen.precision.levelling import levelled
-from csdfgen.precision.prepare import prepared
+from csdfgen.precision.levelling import equalize_channels
+from csdfgen.precision.prepare import prepare_model
 from csdfgen.precision.ranges import Observer
 from csdfgen.precision.tensor_formats import useful_ranges
-from csdfgen.precision.writer import in_int8, skeleton
+from csdfgen.precision.writer import convert_to_int8, skeleton
 from tests.builder import Graph
 from tests.quantized_models import feeds_of, onnxruntime_outputs
 
@@ -102,7 +102,7 @@ def test_constants_are_taken_in(name: str) -> None:
     """As many layers as are left, and what they compute."""
     parts, left = FOLDED[name]
     model = in_turn(*parts)
-    made = prepared(model)
+    made = prepare_model(model)
     assert kinds_of(made) == left
     feeds = feeds_of(model)
     (want,), (found,) = (list(onnxruntime_outputs(m, feeds).values()) for m in (model, made))
@@ -116,7 +116,7 @@ def test_what_others_read_stays() -> None:
     x = g.input("x", (1, 4, 9, 7))
     a = g.conv(x, 4)
     model = g.model(g.node("Concat", a, by("Mul", 2)(g, a), axis=1, channels=8))
-    assert kinds_of(prepared(model)) == ["Conv", "Mul", "Concat"]
+    assert kinds_of(prepare_model(model)) == ["Conv", "Mul", "Concat"]
 
 
 def test_matrix_products_take_in_scales() -> None:
@@ -128,7 +128,7 @@ def test_matrix_products_take_in_scales() -> None:
         weights = g.constant(rng.normal(size=(6, 3)).astype(np.float32))
         y = g.node(kind, x, weights)
         model = g.model(by("Add", np.arange(3))(g, by("Mul", [2, 3, 4])(g, y)))
-        made = prepared(model)
+        made = prepare_model(model)
         assert set(kinds_of(made)) <= {*left, "Gemm"}
         feeds = feeds_of(model)
         (want,), (found,) = (list(onnxruntime_outputs(m, feeds).values()) for m in (model, made))
@@ -156,10 +156,10 @@ def uneven(group: int, between: Nodes | None) -> onnx.ModelProto:
 @pytest.mark.parametrize("between", [None, unary("Relu"), unary("LeakyRelu")])
 def test_levelled_channels_compute_the_same(group: int, between: Nodes | None) -> None:
     """Bit for bit in float, since factors are powers of two."""
-    model = prepared(uneven(group, between))
+    model = prepare_model(uneven(group, between))
     network = csdfgen.load(model)
     inputs = [feeds_of(model, k) for k in range(3)]
-    made = levelled(model, network, inputs)
+    made = equalize_channels(model, network, inputs)
     feeds = feeds_of(model, 9)
     (want,), (found,) = (list(onnxruntime_outputs(m, feeds).values()) for m in (model, made))
     np.testing.assert_array_equal(found, want)
@@ -176,19 +176,22 @@ def test_levelled_channels_are_less_noise() -> None:
     assert made.sqnr_db is not None
     import csdfgen.precision.quantize as module
 
-    before, module.levelled = module.levelled, lambda model, network, frames: model
+    before, module.equalize_channels = (
+        module.equalize_channels,
+        lambda model, network, frames: model,
+    )
     try:
         plain = csdfgen.quantize(model, inputs)
     finally:
-        module.levelled = before
+        module.equalize_channels = before
     assert plain.sqnr_db is not None and made.sqnr_db > plain.sqnr_db + 10
 
 
 def test_channels_stay_where_they_are_read_otherwise() -> None:
     """A Sigmoid between, a second reader that is no product, an output."""
     for other in (unary("Sigmoid"), by("Mul", np.ones((1, 8, 12, 10)))):
-        model = prepared(uneven(8, other))
-        made = levelled(model, csdfgen.load(model), [feeds_of(model, k) for k in range(2)])
+        model = prepare_model(uneven(8, other))
+        made = equalize_channels(model, csdfgen.load(model), [feeds_of(model, k) for k in range(2)])
         assert made == model
 
 
@@ -202,8 +205,8 @@ def test_values_that_nobody_tells_apart() -> None:
         x = g.input("x", (1, 3, 9, 9))
         a = g.conv(x, 4)
         b = g.node("HardSwish", a)
-        model = prepared(g.model(g.conv(g.node("Add", a, b) if shared else b, 2)))
-        ranges = useful_ranges(model, skeleton(model, in_int8(model, {})), 256)
+        model = prepare_model(g.model(g.conv(g.node("Add", a, b) if shared else b, 2)))
+        ranges = useful_ranges(model, skeleton(model, convert_to_int8(model, {})), 256)
         assert {low for low, _ in ranges.values()} == found
 
 

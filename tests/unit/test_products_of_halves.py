@@ -21,7 +21,7 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.native.library import load
-from csdfgen.backends.native.packing import conv_weights_of_pairs
+from csdfgen.backends.native.packing import pack_paired_conv_weights
 from csdfgen.backends.native.ways import Ways
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
@@ -337,7 +337,7 @@ def test_weights_of_pairs() -> None:
     sixteen outputs of a group comes one of the last, of float16 of four.
     """
     weights = random("bfloat16", np.random.default_rng(0), 34, 5, 2, 3)
-    packed = conv_weights_of_pairs(weights, 2)
+    packed = pack_paired_conv_weights(weights, 2)
     terms = 2 * 3 * 3
     assert packed.size == 34 * terms + 15 and not packed[34 * terms :].any()
     wide, narrow = np.split(packed[: 34 * terms].reshape(2, 17 * terms), [16 * terms], axis=1)
@@ -345,7 +345,7 @@ def test_weights_of_pairs() -> None:
     bits = weights.view(np.uint16)
     assert wide[1, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
     assert narrow[0, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
-    fours = conv_weights_of_pairs(weights.astype(np.float16), 2).view(np.uint16)
+    fours = pack_paired_conv_weights(weights.astype(np.float16), 2).view(np.uint16)
     assert fours.size == 2 * (40 * terms + 12)
     wide, narrow = np.split(fours[: 80 * terms].reshape(2, 40 * terms), [32 * terms], axis=1)
     wide, narrow = wide.reshape(2, 2, 3, 3, 4, 2, 4), narrow.reshape(2, 2, 3, 3, 1, 2, 4)

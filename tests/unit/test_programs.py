@@ -11,7 +11,7 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
 from csdfgen.program.instructions import Constants
@@ -58,7 +58,7 @@ def remote() -> RemoteBackend:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_program_is_written_here_and_run_elsewhere(tmp_path: Path, backend: str) -> None:
     network = csdfgen.load("zoo:squeezenet1_1@64x64")
-    plan, kernels = csdfgen.plan(network, backend=backend), kernels_of(backend)
+    plan, kernels = csdfgen.plan(network, backend=backend), load_backend(backend)
     program = lower(plan, kernels)
     write_program(tmp_path / "program.zip", StoredProgram.of(program))
     (x,), (output,) = network.inputs, network.outputs
@@ -78,7 +78,7 @@ def test_a_program_is_written_here_and_run_elsewhere(tmp_path: Path, backend: st
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_programs_of_a_plan_are_equal(tmp_path: Path, backend: str) -> None:
     """Instructions and tables are plain values, equal and hashable; reading gives what was written."""
-    kernels = kernels_of(backend)
+    kernels = load_backend(backend)
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8"), backend=backend)
     one, two = lower(plan, kernels), lower(plan, kernels, Constants(plan.pools))
     assert lower(plan, kernels) is one  # of a plan that exists

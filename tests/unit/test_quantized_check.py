@@ -14,7 +14,7 @@ import csdfgen
 import runtime
 from runtime.reference import SIGNED, Standard, compare, signed_integers
 from runtime.report import compare_with_reference, measure, to_json
-from runtime.steps import StepSize, counted, saturating, steps_of
+from runtime.steps import StepSize, count_steps, find_saturating, list_steps
 from tests.command import Call
 from tests.quantized_models import feeds_of, quantized, session
 from tests.unit.test_quantized_models import Pairs, csdfgen_float
@@ -34,24 +34,24 @@ def int16_model(between: str = "HardSwish") -> onnx.ModelProto:
 
 def test_steps_of_tensors() -> None:
     network = csdfgen.load(int16_model())
-    steps = steps_of(network)
+    steps = list_steps(network)
     kinds = {layer.op_type: steps[layer.output.name] for layer in network.layers}
     assert kinds["QuantizeLinear"] == StepSize(1.0, 65535, True)
     assert kinds["Conv"] == StepSize(1.0, 65535, False)
     assert kinds["DequantizeLinear"].size == pytest.approx(1e-4)
-    integers = steps_of(csdfgen.load(quantized(csdfgen_float(), "QOperator")))
+    integers = list_steps(csdfgen.load(quantized(csdfgen_float(), "QOperator")))
     assert integers and all(step.exact for step in integers.values())
-    assert not steps_of(csdfgen.load("zoo:lenet5"))
+    assert not list_steps(csdfgen.load("zoo:lenet5"))
 
 
 def test_a_tensor_differs_by_steps() -> None:
     a = np.array([0.0, 0.5, 1.0, 1.5], np.float32)
-    found = counted(a, a + np.array([0, 0, 0.5, -1], np.float32), StepSize(0.5, 255, False))
+    found = count_steps(a, a + np.array([0, 0, 0.5, -1], np.float32), StepSize(0.5, 255, False))
     assert (found.differing, found.share, found.largest, found.squares) == (2, 0.5, 2.0, 5.0)
     assert found.root == pytest.approx(np.sqrt(5 / 4)) and found.ok
     assert found.joined(found).values == 8
-    assert not counted(a, a + 2, StepSize(0.5, 255, False)).ok  # 4 steps of 255 everywhere
-    assert not counted(a, np.full(4, np.nan), StepSize(0.5, 255, False)).ok
+    assert not count_steps(a, a + 2, StepSize(0.5, 255, False)).ok  # 4 steps of 255 everywhere
+    assert not count_steps(a, np.full(4, np.nan), StepSize(0.5, 255, False)).ok
     exact = compare(
         "y",
         a.astype(np.int8),
@@ -94,9 +94,9 @@ def test_where_onnxruntime_cuts_off() -> None:
     signed = csdfgen.load(quantized(csdfgen_float(), "QOperator"))
     old, new = frozenset({"avx2", "fma"}), frozenset({"avx2", "avx512_vnni"})
     convolutions = [layer.name for layer in both.layers if layer.op_type == "QLinearConv"]
-    assert list(saturating(both, old)) == convolutions
-    assert not saturating(both, new) and not saturating(signed, old)
-    assert not saturating(both, frozenset())
+    assert list(find_saturating(both, old)) == convolutions
+    assert not find_saturating(both, new) and not find_saturating(signed, old)
+    assert not find_saturating(both, frozenset())
 
 
 def test_run_says_it(tmp_path: Path, call: Call) -> None:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.registry import settled
+from csdfgen.backends.registry import resolve_backend
 from csdfgen.errors import CsdfgenError
 from tests.builder import Graph
 from tests.emitted import Program
@@ -35,7 +35,7 @@ def test_networks_bit_for_bit(name: str, form: str) -> None:
     want = onnxruntime_outputs(model, feeds)
     network = csdfgen.load(model)
     for rows, backend in ((1, "numpy"), ("whole", "numpy"), ("auto", "auto")):
-        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        plan = csdfgen.plan(network, rows=rows, backend=resolve_backend(backend))
         found, measured = runtime.compile(plan).measure(feeds)
         check_touched(plan, measured.touched_bytes)
         for output, array in want.items():

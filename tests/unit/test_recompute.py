@@ -8,18 +8,18 @@ import pytest
 import csdfgen
 import runtime
 from benchmarks.bench_recompute import PUBLISHED
-from csdfgen.backends.registry import AUTO, settled
+from csdfgen.backends.registry import AUTO, resolve_backend
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.recompute import (
-    macs_in_tiles,
-    measured,
+    count_tiled_macs,
+    measure_tiles,
     multiply_accumulates,
-    searched,
+    search_regions,
 )
 from csdfgen.rewriting.fuse import fuse
-from csdfgen.rewriting.tiles import regions_of
+from csdfgen.rewriting.tiles import parse_regions
 from runtime.verify import check_layers, check_outputs
 from tests.builder import Graph
 from zoo_models.chains import CHAINS
@@ -66,7 +66,7 @@ def test_no_more_elements_than_published(
     name: str, factor: float, networks: dict[str, Network]
 ) -> None:
     """Alive at most, followed firing by firing; multiply-accumulates counted of the clones."""
-    found = measured(networks[name], regions_of(FOUND[name, factor]))
+    found = measure_tiles(networks[name], parse_regions(FOUND[name, factor]))
     assert found.macs <= factor * CHAINS[name].macs
     assert found.peak_live // 4 <= dict(PUBLISHED[name])[factor]
 
@@ -81,9 +81,11 @@ def test_a_found_plan_computes_the_same(name: str, size: int) -> None:
     network = csdfgen.load(model)
     plain = csdfgen.plan(network, rows=1)
     joined = fuse(network)
-    best, *_ = searched(joined, 1.3, effort=20_000)
+    best, *_ = search_regions(joined, 1.3, effort=20_000)
     plan = csdfgen.plan(network, rows=1, tiles=best.tiles)
-    assert best.peak_live < measured(joined, ()).peak_live  # without scratch, which a plan has too
+    assert (
+        best.peak_live < measure_tiles(joined, ()).peak_live
+    )  # without scratch, which a plan has too
     assert plan.figures["peak_live"] <= plain.figures["peak_live"]
     x = {t.name: np.random.default_rng(1).uniform(-1, 1, t.shape) for t in network.inputs}
     feeds = {key: value.astype(np.float32) for key, value in x.items()}
@@ -101,17 +103,19 @@ def test_a_factor_is_a_limit_and_more_never_hurts() -> None:
     once = multiply_accumulates(network)
     peaks = []
     for factor in (1, 1.05, 1.4):
-        best, *_ = searched(network, factor, effort=10_000)
+        best, *_ = search_regions(network, factor, effort=10_000)
         assert once <= best.macs == multiply_accumulates(best.tiled.network) <= factor * once
-        assert best.macs == macs_in_tiles(network, regions_of(best.tiles))
-        assert best.peak_live <= measured(network, ()).peak_live
+        assert best.macs == count_tiled_macs(network, parse_regions(best.tiles))
+        assert best.peak_live <= measure_tiles(network, ()).peak_live
         peaks.append(best.peak_live)
     assert peaks[-1] < peaks[0]
 
 
 def test_the_same_is_found_again() -> None:
     model = CHAINS["mcunetv2_vww_5fps_chain"].build(32)
-    texts = {searched(fuse(csdfgen.load(model)), 1.2, effort=10_000)[0].tiles for _ in range(2)}
+    texts = {
+        search_regions(fuse(csdfgen.load(model)), 1.2, effort=10_000)[0].tiles for _ in range(2)
+    }
     assert len(texts) == 1
 
 
@@ -122,7 +126,7 @@ def test_planning_asks_for_a_factor() -> None:
     network = csdfgen.load(graph.model(graph.node("GlobalAveragePool", graph.conv(x, 16))))
     plan = csdfgen.plan(network, recompute=1.5)
     assert plan.options == PlanOptions(
-        "1", recompute=1.5, tiles=plan.options.tiles, backend=settled(AUTO)
+        "1", recompute=1.5, tiles=plan.options.tiles, backend=resolve_backend(AUTO)
     )
     assert plan.options.tiles
     plain = csdfgen.plan(network, rows=1)
@@ -160,7 +164,7 @@ def test_networks_that_cannot_be_cut_stay_as_they_are() -> None:
     graph = Graph()
     x = graph.node("Softmax", graph.input("x", (1, 2, 8, 8)), axis=3)
     network = csdfgen.load(graph.model(graph.conv(x, 2)))
-    (only,) = searched(network, 2)
+    (only,) = search_regions(network, 2)
     assert (only.tiles, only.macs) == ("", multiply_accumulates(network))
 
 

@@ -15,11 +15,11 @@ from onnx import helper, numpy_helper
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.errors import ModelError, ToolError
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from tests.emitted import Program
 from tests.native_steps import MACHINES, compiler_missing
@@ -170,7 +170,7 @@ def test_a_forward_layer_holds_its_slab_and_its_state() -> None:
 
 def test_the_last_states_alone_are_accumulated() -> None:
     (layer,) = csdfgen.load(model("GRU", ("", "Y_h"))).layers
-    assert operator_of(layer).mode(layer) is Mode.ACCUMULATE
+    assert get_operator(layer).mode(layer) is Mode.ACCUMULATE
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], message: str) ->
         csdfgen.load(model("RNN", ("Y",), **settings))
 
 
-KERNELS = [sample for sample in SAMPLES if sample.layer() and family_of(sample.layer())]
+KERNELS = [sample for sample in SAMPLES if sample.layer() and match_family(sample.layer())]
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -323,7 +323,7 @@ def test_the_last_step_alone_needs_no_sequence(
     (layer,) = (one for one in network.layers if one.op_type == "GRU")
     # rows of several sequences are moved by the Transpose: it is no view
     accumulates = not also and batch == 1
-    assert (operator_of(layer).mode(layer) is Mode.ACCUMULATE) == accumulates
+    assert (get_operator(layer).mode(layer) is Mode.ACCUMULATE) == accumulates
 
 
 def test_a_classifier_of_the_last_step_takes_as_much_for_any_number_of_steps() -> None:

@@ -15,9 +15,16 @@ import csdfgen
 import runtime
 from csdfgen.errors import ModelError
 from runtime.images import random_inputs
-from runtime.reference import MismatchError, Reference, Standard, compare, compared_as, same_classes
-from runtime.report import kept_whole, to_json
-from runtime.verify import check_layers, check_outputs, check_rows, mismatch, types_of
+from runtime.reference import (
+    MismatchError,
+    Reference,
+    Standard,
+    compare,
+    comparison_types,
+    has_same_classes,
+)
+from runtime.report import list_whole_tensors, to_json
+from runtime.verify import check_layers, check_outputs, check_rows, mismatch, tolerance_types
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.fuzz import onnxruntime_outputs
@@ -55,7 +62,7 @@ def test_values_that_were_float16_on_the_way_are_compared_as_such() -> None:
         " { h = Cast <to=10> (x) s = Mul (h, h) t = Cast <to=1> (s) y = Add (t, x) w = Relu (z) }"
     )
     plan = csdfgen.plan(csdfgen.load(proto))
-    types = {name: dtype.name for name, dtype in types_of(plan).items()}
+    types = {name: dtype.name for name, dtype in tolerance_types(plan).items()}
     assert types == {"y": "float16", "w": "float32"}
     feeds = random_inputs(plan.network, 1)
     near = {name: array + np.float32(2e-3) for name, array in runtime.run(plan, feeds).items()}
@@ -63,7 +70,7 @@ def test_values_that_were_float16_on_the_way_are_compared_as_such() -> None:
     far = {name: array + np.float32(0.2) for name, array in near.items()}
     assert not any(one.ok for one in check_outputs(proto, plan, feeds, far))
     read = csdfgen.load(model_of("g (float16[4] x) => (float[4] y) { y = Cast <to=1> (x) }"))
-    assert compared_as(read)["y"] == np.float32  # what is only read is the same on both sides
+    assert comparison_types(read)["y"] == np.float32  # what is only read is the same on both sides
 
 
 def test_integers_must_be_equal() -> None:
@@ -113,12 +120,12 @@ def test_classes() -> None:
     scores = np.array([[6, 5, 4, 3, 2, 1, 0]], np.float32)
     swapped = scores.copy()
     swapped[0, [0, 1]] = scores[0, [1, 0]]
-    assert same_classes(scores, scores) is True
-    assert same_classes(swapped, scores) is False
+    assert has_same_classes(scores, scores) is True
+    assert has_same_classes(swapped, scores) is False
     tied = scores.copy()
     tied[0, 1] = 6 - 1e-4
-    assert same_classes(swapped, tied) is True
-    assert same_classes(ONES, ONES) is None
+    assert has_same_classes(swapped, tied) is True
+    assert has_same_classes(ONES, ONES) is None
 
 
 def test_reference_takes_the_shapes_of_the_network() -> None:
@@ -248,13 +255,15 @@ def test_a_fault_is_traced_to_its_layer() -> None:
 def test_tensors_kept_whole_have_a_reason() -> None:
     network = csdfgen.load(squeeze_and_excite())
     plan = csdfgen.plan(network, rows=1, result="stored")
-    reasons = {entry.tensor: entry.why for entry in kept_whole(plan)}
+    reasons = {entry.tensor: entry.why for entry in list_whole_tensors(plan)}
     assert "'scale' (Mul) also needs the whole of 's'" in reasons["m"]
     assert "y" not in reasons, "rows of an output are handed on, not kept"
-    there = {e.tensor: e.why for e in kept_whole(csdfgen.plan(network, rows=1, result="arena"))}
+    there = {
+        e.tensor: e.why for e in list_whole_tensors(csdfgen.plan(network, rows=1, result="arena"))
+    }
     assert there["y"] == "is an output, and stays in the arena to the end of the frame"
     whole = csdfgen.plan(csdfgen.load(residual_classifier()), rows="whole", fuse="none")
-    assert {entry.tensor: entry.why for entry in kept_whole(whole)}[
+    assert {entry.tensor: entry.why for entry in list_whole_tensors(whole)}[
         "c1"
     ] == "'conv1' (Conv) makes its 16 rows in one phase"
 

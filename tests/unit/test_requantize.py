@@ -25,21 +25,21 @@ from csdfgen.backends.native.build import STANDARD
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.registry import kernels_of
+from csdfgen.backends.registry import load_backend
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.ops._operands import with_attributes
+from csdfgen.ops._operands import set_attributes
 from csdfgen.ops.integers import (
-    by_shifts,
-    factor_of,
+    get_scale,
+    get_zero,
     limits,
     multipliers,
-    scale_of,
-    shifts,
-    zero_of,
+    rescale_factor,
+    use_shifts,
+    uses_shifts,
 )
-from csdfgen.ops.quantized_maps import function_of_two
+from csdfgen.ops.quantized_maps import pair_table
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import read_plan, write_plan
 from runtime.session import Executable
@@ -164,10 +164,10 @@ def of_two(op_type: str, seed: int) -> Network:
 
 def true_value(layer: Layer, a: int, b: int) -> Fraction:
     """Of two bytes, before it is rounded, by the factors in float32."""
-    x, y = a - zero_of(layer, "x"), b - zero_of(layer, "w")
+    x, y = a - get_zero(layer, "x"), b - get_zero(layer, "w")
     if layer.op_type == "QLinearMul":
-        return x * y * Fraction(float(factor_of(layer)))
-    fs = [Fraction(float(scale_of(layer, r) / scale_of(layer, "y"))) for r in "xw"]
+        return x * y * Fraction(float(rescale_factor(layer)))
+    fs = [Fraction(float(get_scale(layer, r) / get_scale(layer, "y"))) for r in "xw"]
     return fs[0] * x + fs[1] * y
 
 
@@ -178,16 +178,16 @@ def test_two_bytes_become_the_true_one(op_type: str) -> None:
     for seed in range(10):
         (layer,) = of_two(op_type, seed).layers
         every = np.arange(256, dtype=np.uint8).view(layer.output.dtype).astype(int)
-        found = function_of_two(by_shifts(layer)).astype(int).reshape(256, 256)
+        found = pair_table(use_shifts(layer)).astype(int).reshape(256, 256)
         low, high = limits(layer.output.dtype)
         for k, j in Case(seed).rng.integers(0, 256, (400, 2)):
             value = true_value(layer, int(every[k]), int(every[j])) + Fraction(1, 2)
             near = {
-                min(max(floor(value + e) + zero_of(layer, "y"), low), high)
+                min(max(floor(value + e) + get_zero(layer, "y"), low), high)
                 for e in (-(Fraction(1, 2**20)), Fraction(1, 2**20))
             }
             assert found[k, j] in near
-        apart.append(np.abs(found.reshape(-1) - function_of_two(layer)))
+        apart.append(np.abs(found.reshape(-1) - pair_table(layer)))
     steps = np.concatenate(apart)
     assert steps.max() <= 1
     assert steps.mean() < 1e-4
@@ -196,9 +196,9 @@ def test_two_bytes_become_the_true_one(op_type: str) -> None:
 def test_sums_of_terms_far_beyond_bytes_stay_as_they_are() -> None:
     (layer,) = of_two("QLinearAdd", 0).layers
     form = replace(layer.attributes["y"], scale=(1e-7,))
-    wide = with_attributes(layer, y=form)
-    assert shifts(by_shifts(layer))
-    assert not shifts(by_shifts(wide))
+    wide = set_attributes(layer, y=form)
+    assert uses_shifts(use_shifts(layer))
+    assert not uses_shifts(use_shifts(wide))
 
 
 @needs_compiler
@@ -218,7 +218,7 @@ def test_native_code_has_the_bytes_of_the_table(op_type: str, machine: str) -> N
         (found,) = Executable(plan, kernels=kernels)(
             {"a": a[None, None], "b": b[None, None]}
         ).values()
-        np.testing.assert_array_equal(found.reshape(-1), function_of_two(by_shifts(layer)))
+        np.testing.assert_array_equal(found.reshape(-1), pair_table(use_shifts(layer)))
 
 
 @needs_compiler
@@ -236,7 +236,7 @@ def test_averages(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
         for backend in ("numpy", "native"):
             plan = csdfgen.plan(network, rows=rows, backend=backend, requantize="integer")
             if backend == "native":
-                used = {one.kernel for one in lower(plan, kernels_of("native")).instructions}
+                used = {one.kernel for one in lower(plan, load_backend("native")).instructions}
                 assert "average_integers_of" in used, used
             found = runtime.compile(plan, threads=2)(x)["y"].astype(int)
             if rows == 1 and backend == "numpy":
@@ -260,7 +260,7 @@ def test_an_average_of_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
         csdfgen.plan(network, rows=2, backend=one, requantize="integer")
         for one in ("numpy", "native")
     ]
-    used = {one.kernel for one in lower(plans[1], kernels_of("native")).instructions}
+    used = {one.kernel for one in lower(plans[1], load_backend("native")).instructions}
     assert "sum_integers_of" in used, used
     (want,) = runtime.compile(plans[0])(x).values()
     for threads in (1, 2):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import csdfgen
-from csdfgen.devices.costs import Cost, energy_within, plan_cost
+from csdfgen.devices.costs import Cost, energy_limit, plan_cost
 from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError
-from csdfgen.goals.choice import profile_for
+from csdfgen.goals.choice import load_profile
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph
@@ -85,9 +85,9 @@ def test_energy_is_power_times_time_and_bytes(network: Network, tmp_path: Path) 
 def test_energy_that_follows_from_time_alone_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    energy_within(read_profile(board(tmp_path, POWER, LAUNCH, BYTES)), 1.0)
+    energy_limit(read_profile(board(tmp_path, POWER, LAUNCH, BYTES)), 1.0)
     assert not caplog.messages
-    energy_within(read_profile(board(tmp_path, POWER, LAUNCH)), 1.0)
+    energy_limit(read_profile(board(tmp_path, POWER, LAUNCH)), 1.0)
     (line,) = caplog.messages
     assert "only a power: energy is power times time" in line and "\n" not in line
 
@@ -116,7 +116,7 @@ def test_any_cost_that_adds_up(network: Network) -> None:
     """Bytes of weights that are read, of the default device."""
     alone = csdfgen.plan(network, backend="numpy")
     weights = Cost("weights", "bytes", 1.0, lambda work, seconds: work.weights)
-    profile = profile_for(alone.options)
+    profile = load_profile(alone.options)
     most = IMAGES * plan_cost(alone, profile, weights) / 2
     asked = Cost("weights", "bytes", most, lambda work, seconds: work.weights)
     made = csdfgen.plan(network, requests=IMAGES, backend="numpy", cost=asked)

@@ -15,18 +15,18 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.registry import kernels_for, kernels_of
+from csdfgen.backends.registry import choose_backend, load_backend
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError, ScheduleError
-from csdfgen.goals.batching.branches import branches_of
+from csdfgen.goals.batching.branches import split_branches
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.search import ALIKE, Request, passages
-from csdfgen.goals.batching.stages import Call, order_of_request
-from csdfgen.goals.choice import profile_for
+from csdfgen.goals.batching.stages import Call, order_request
+from csdfgen.goals.choice import load_profile
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops.base import LEAST
-from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.graphs import build_graph
 from csdfgen.phases.heights import parse_batches
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
@@ -77,7 +77,7 @@ def one_by_one(network: Network, x: np.ndarray) -> Mapping[str, np.ndarray]:
 def seconds(plan: Plan) -> float:
     """Predicted, of all images of a batch."""
     runs = plan.network.batch // plan.conversion.frames
-    return runs * estimate(plan, profile_for(plan.options)).seconds
+    return runs * estimate(plan, load_profile(plan.options)).seconds
 
 
 # Plans ------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_branches_are_chains_between_two_layers(branches: Network) -> None:
     fused = ranks.phased.conversion.network
     ends = [0, *(cut.at for cut in ranks.single()), ranks.count]
     found = [
-        [[fused.layers[at].name for at in branch] for branch in branches_of(fused, start, stop)]
+        [[fused.layers[at].name for at in branch] for branch in split_branches(fused, start, stop)]
         for start, stop in pairwise(ends)
     ]
     modules = [one for one in found if one]
@@ -153,7 +153,7 @@ def test_branches_are_chains_between_two_layers(branches: Network) -> None:
     c = g.node("Mul", b, g.node("Sigmoid", g.conv(b, 4, 1)))
     d = g.node("Concat", g.node("Mul", a, c), b, axis=1, channels=8)
     crossed = csdfgen.load(g.model(g.conv(d, 4, 1)))
-    assert branches_of(crossed, 1, len(crossed.layers) - 1) == ()
+    assert split_branches(crossed, 1, len(crossed.layers) - 1) == ()
 
 
 def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:
@@ -222,11 +222,11 @@ def test_the_smallest_plan_within_a_time_has_the_scratch_of_profiles(backend: st
     """
     network = csdfgen.load("zoo:resnet8")
     fast = csdfgen.plan(network, requests=IMAGES, backend=backend)
-    device, latency = kernels_of(backend).profile, 1.4 * seconds(fast)
+    device, latency = load_backend(backend).profile, 1.4 * seconds(fast)
     plan = csdfgen.plan(network, requests=IMAGES, backend=backend, device=device, latency=latency)
     assert plan.total_bytes < fast.total_bytes and seconds(plan) <= latency
     rows = [one for one in plan.buffers if one.kind != "workspace"]
-    declared = Declarations(plan.conversion, plan.sharing, rows, kernels_for(plan.options))
+    declared = Declarations(plan.conversion, plan.sharing, rows, choose_backend(plan.options))
     given = {one.name: one.sizes for one in plan.buffers if one.kind == "workspace"}
     wanted = {workspace_name(actor): (*sizes,) for actor, sizes in declared.sizes().items()}
     assert given == wanted and max(map(max, wanted.values())) > LEAST
@@ -243,7 +243,7 @@ def test_a_request_survives_its_file(network: Network, tmp_path: Path) -> None:
 def test_a_request_is_a_graph_of_all_its_images(network: Network) -> None:
     """The order of a plan is one of the graph's, in its capacities; its phases are those of all images."""
     plan = csdfgen.plan(network, requests=4, memory="200KiB", backend="numpy")
-    graph = graph_of(plan.conversion, plan.options, overlap=False)
+    graph = build_graph(plan.conversion, plan.options, overlap=False)
     assert {actor.name: actor.phases for actor in graph.actors} == {
         work.name: len(work.phases) for work in plan.conversion.actors
     }
@@ -325,19 +325,19 @@ def test_networks_of_several_images_take_no_requests() -> None:
 
 def test_calls_that_do_not_follow_from_each_other(network: Network) -> None:
     options = PlanOptions(backend="numpy")
-    times = predicted(network, options, profile_for(options))
+    times = predicted(network, options, load_profile(options))
     asked = Request(times, 4, lambda images: None)
     staged = passages(asked, 10**7, "fbs")[0].staged
     for calls in ((Call(0, 1, 3),), (Call(0, 0, 2),), (Call(0, 0, 4), Call(0, 0, 4))):
         with pytest.raises(ScheduleError):
-            order_of_request(times.prepared, replace(staged, calls=calls))
+            order_request(times.prepared, replace(staged, calls=calls))
 
 
 @pytest.mark.parametrize("way", ["vbs", "joint"])
 def test_of_ways_that_cost_alike_the_smallest(network: Network, way: str) -> None:
     """Not the first in memory that is far more than enough; what costs less than alike comes behind."""
     options = PlanOptions(backend="numpy")
-    times = predicted(network, options, profile_for(options))
+    times = predicted(network, options, load_profile(options))
     asked = Request(times, IMAGES, lambda images: None)
     plenty = 10**8
     first, *others = passages(asked, plenty, way)

@@ -18,7 +18,7 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import CsdfGraph, add_serial_loops
 from csdfgen.errors import (
     CapacityExceededError,
     CsdfgenError,
@@ -30,16 +30,16 @@ from csdfgen.errors import (
 from csdfgen.files import Fields
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.capacities import check_buffers, check_channels, row_limits
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan_file import write_plan
-from csdfgen.planning.prepared import converted
+from csdfgen.planning.prepared import convert_network
 from csdfgen.planning.saved import read_saved
 from schedules import SCHEDULERS, demand_driven
 from schedules.schedule import firings_from_json, to_json, write_schedule
-from schedules.static import point_of, schedule_for, write_storage_plan
-from schedules.storage import pareto_front, storage_for
+from schedules.static import choose_point, schedule_distribution, write_storage_plan
+from schedules.storage import pareto_front, size_storage
 from tests.planning import phased, plan_from_schedule, plan_of_saved
 from tests.small_models import residual_classifier, two_inputs
 
@@ -55,14 +55,14 @@ def graph_for(
     network: Network, rows: int | str = 1, *, tokens: str = "elements", overlap: bool = True
 ) -> CsdfGraph:
     options = PlanOptions(str(rows))
-    conversion = converted(network, options)
-    return with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
+    conversion = convert_network(network, options)
+    return add_serial_loops(build_graph(conversion, options, tokens=tokens, overlap=overlap))
 
 
 @pytest.fixture(scope="module")
 def schedule_values(network: Network) -> dict[str, Any]:
     graph = graph_for(network)
-    return to_json(schedule_for(graph, storage_for(graph, "live")))
+    return to_json(schedule_distribution(graph, size_storage(graph, "live")))
 
 
 def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
@@ -78,7 +78,7 @@ def test_sized_capacities_run(
     network: Network, tmp_path: Path, tokens: str, overlap: bool, target: Any
 ) -> None:
     graph = graph_for(network, tokens=tokens, overlap=overlap)
-    found = storage_for(graph, target)
+    found = size_storage(graph, target)
     written = write_storage_plan(tmp_path / "plan.json", graph, found)
     assert written.throughput == found.throughput
     assert {name: written.capacities[name] for name in found.capacities} == found.capacities
@@ -127,10 +127,10 @@ def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
     """Table II of paper 002, Ex4: 544, 384, 48 and 2 values, executed."""
     network = csdfgen.load("zoo:cnn5")
     options = PlanOptions("paper")
-    conversion = converted(network, options)
+    conversion = convert_network(network, options)
     for overlap in (True, False):
-        graph = with_serial_loops(graph_of(conversion, options, tokens="rows", overlap=overlap))
-        found = storage_for(graph, "live")
+        graph = add_serial_loops(build_graph(conversion, options, tokens="rows", overlap=overlap))
+        found = size_storage(graph, "live")
         write_storage_plan(tmp_path / "plan.json", graph, found)
         plan = plan_of_saved(read_saved(tmp_path / "plan.json"), network)
         data = [
@@ -469,7 +469,7 @@ def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
     network = csdfgen.load(residual_classifier())
     prepared = phased(network, options := PlanOptions("1", "none"))
     conversion, sharing = prepared.conversion, prepared.sharing
-    schedule = demand_driven(graph_of(conversion, options, tokens="rows"))
+    schedule = demand_driven(build_graph(conversion, options, tokens="rows"))
     rooms = check_channels(conversion, schedule)
     assert (rooms["x->conv1"], rooms["overlap:x->conv1"]) == (2, 4)
     limits = row_limits(conversion, sharing, rooms)
@@ -483,7 +483,7 @@ def test_an_order_that_needs_more_than_the_channels_hold_is_found_in_the_buffers
     network: Network,
 ) -> None:
     graph = graph_for(network, tokens="rows")
-    least = plan_from_schedule(network, schedule_for(graph, storage_for(graph, "live")))
+    least = plan_from_schedule(network, schedule_distribution(graph, size_storage(graph, "live")))
     limits = row_limits(
         least.conversion, least.sharing, check_channels(least.conversion, demand_driven(graph))
     )
@@ -503,10 +503,10 @@ def test_the_point_with_the_least_storage_is_written_unless_asked(network: Netwo
     graph = graph_for(network, tokens="rows")
     front = list(pareto_front(graph))
     assert len(front) > 1
-    assert point_of(front) == point_of(front[::-1]) == front[0]
-    assert point_of(front, front[1].throughput) == front[1]
+    assert choose_point(front) == choose_point(front[::-1]) == front[0]
+    assert choose_point(front, front[1].throughput) == front[1]
     assert (
-        point_of(front, front[0].throughput + (front[1].throughput - front[0].throughput) / 2)
+        choose_point(front, front[0].throughput + (front[1].throughput - front[0].throughput) / 2)
         == front[1]
     )
     best = front[-1].throughput
@@ -514,14 +514,14 @@ def test_the_point_with_the_least_storage_is_written_unless_asked(network: Netwo
         GraphError,
         match=f"throughput {best + 1} is wanted; the highest of {len(front)} storage distributions is {best}",
     ):
-        point_of(front, best + 1)
+        choose_point(front, best + 1)
     with pytest.raises(GraphError, match="no schedule to write"):
-        point_of([])
+        choose_point([])
 
 
 def test_a_graph_file_gives_the_same_schedule(network: Network, tmp_path: Path) -> None:
     graph = graph_for(network)
     graph_json.write_graph(tmp_path / "graph.json", graph)
     again = graph_json.read_graph(tmp_path / "graph.json")
-    found = storage_for(graph, "live")
-    assert schedule_for(again, found) == schedule_for(graph, found)
+    found = size_storage(graph, "live")
+    assert schedule_distribution(again, found) == schedule_distribution(graph, found)

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import schedules
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from csdfgen.errors import (
     CapacityExceededError,
     DeadlockError,
@@ -29,12 +29,12 @@ from schedules import demand as policies
 from schedules import schedule as files
 from schedules.demand import POLICIES, firing_order, firing_orders
 from schedules.order import strongly_connected_components, topological_order
-from schedules.schedule import Loop, Run, compact, expand, loop_text
+from schedules.schedule import Loop, Run, compact_loops, expand, format_loops
 from tests.graphs import convolution, ring
 
 
 def text(firings: Iterable[Firing], *, nested: bool = False) -> str:
-    return loop_text(compact(firings, nested=nested))
+    return format_loops(compact_loops(firings, nested=nested))
 
 
 def runs(*parts: tuple[str, int, int]) -> list[Firing]:
@@ -103,9 +103,9 @@ def test_nested_loops_are_found_and_printed_with_their_repetitions() -> None:
     for actor in "aabaabc" * 5:
         firings.append(Firing(actor, count[actor]))
         count[actor] += 1
-    items = compact(firings)
+    items = compact_loops(firings)
     assert items == (Loop(5, (Loop(2, (Run("a", 0, 2), Run("b", 0, 1))), Run("c", 0, 1))),)
-    assert loop_text(items) == "5*[2*[a(1-20), b(1-10)], c(1-5)]"
+    assert format_loops(items) == "5*[2*[a(1-20), b(1-10)], c(1-5)]"
     assert list(expand(items)) == firings
     assert text(EX4, nested=True) == (
         "n1(1-17), n2(1), [n1(18-22), n2(2-6)], n3(1), 2*[3*[n1(23-28), n2(7-12)], n3(2-3)], [n1(29-32), n2(13-16)], "
@@ -115,18 +115,18 @@ def test_nested_loops_are_found_and_printed_with_their_repetitions() -> None:
 
 def test_loops_go_on_with_the_first_phase_after_the_last() -> None:
     firings = [Firing("a", 0), Firing("a", 1), Firing("b", 0)] * 3 + [Firing("c", 0)] * 4
-    assert list(expand(compact(firings))) == firings
+    assert list(expand(compact_loops(firings))) == firings
     assert text(firings) == "3*[a(1, 6 firings), b(1, 3 firings)], c(1, 4 firings)"
 
 
 def test_iterations_stay_apart() -> None:
     firings = [Firing("a", 0), Firing("a", 0, 1), Firing("a", 0, 2), Firing("a", 1, 2)]
     assert text(firings) == "a(1), a#2(1), a#3(1-2)"
-    assert list(expand(compact(firings))) == firings
+    assert list(expand(compact_loops(firings))) == firings
 
 
 def test_a_schedule_file_keeps_everything(tmp_path: Path) -> None:
-    schedule = demand_driven(with_serial_loops(convolution()), 3)
+    schedule = demand_driven(add_serial_loops(convolution()), 3)
     path = tmp_path / "s.json"
     files.write_schedule(path, schedule)
     assert files.read_schedule(path) == schedule
@@ -207,7 +207,7 @@ def test_a_phase_fires_as_soon_as_its_reader_needs_it_and_not_before() -> None:
 def test_capacities_follow_sdf3s_rule_also_for_self_loops() -> None:
     # space is claimed at the start and freed at the end: a serial loop's single token needs room
     # for two
-    capacities = demand_driven(with_serial_loops(convolution(4))).capacities
+    capacities = demand_driven(add_serial_loops(convolution(4))).capacities
     assert capacities["serial_conv"] == 2
     assert capacities["rows"] == 4
 
@@ -306,11 +306,11 @@ def test_a_hundred_thousand_firings_take_seconds() -> None:
         Channel(f"e{i}", f"n{i}", f"n{i + 1}", (1,) * height, (2, *(1,) * (height - 2), 0))
         for i in range(49)
     )
-    graph = with_serial_loops(CsdfGraph("chain", actors, channels))
+    graph = add_serial_loops(CsdfGraph("chain", actors, channels))
     start = time.process_time()
     schedule = demand_driven(graph)
     check(graph, schedule)
-    assert expand(compact(schedule.firings)) == schedule.firings
+    assert expand(compact_loops(schedule.firings)) == schedule.firings
     assert time.process_time() - start < 10
     assert len(schedule.firings) == 100_000
     assert max(schedule.capacities.values()) == 2

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops, repetition_vector
 from csdfgen.errors import CapacityExceededError, GraphError
 from sdf3_bridge import decode_name, encode_name, sdf3xml
 from sdf3_bridge.sdf3xml import WriteOptions
@@ -73,7 +73,7 @@ def test_self_loops_are_an_option() -> None:
     assert channels_of(graph, WriteOptions()) == [*serial, "in", "rows", "out"]  # serial ones first
     assert channels_of(graph, WriteOptions(overlap=False)) == [*serial, "in", "out"]
     assert channels_of(graph, WriteOptions(serial="keep")) == ["in", "rows", "out"]
-    looped = with_serial_loops(graph)
+    looped = add_serial_loops(graph)
     assert channels_of(looped, WriteOptions()) == ["in", "rows", "out", *serial]  # where they were
     assert channels_of(looped, WriteOptions(serial="keep", overlap=False)) == ["in", "out", *serial]
     assert channels_of(looped, WriteOptions(serial="drop")) == ["in", "rows", "out"]

@@ -8,17 +8,17 @@ from math import inf
 
 import pytest
 
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops, repetition_vector
 from csdfgen.errors import CapacityExceededError, DeadlockError, GraphError, ScheduleError
 from schedules.analysis import analyze, to_json
 from schedules.check import check
 from schedules.hitting import Cuts
 from schedules.liveness import check_live, find_deadlock
 from schedules.periodic import periodic_schedule
-from schedules.selftimed import first_iteration
+from schedules.selftimed import execute_iterations
 from schedules.sizing import lower_bounds
 from schedules.static import static_schedule
-from schedules.storage import pareto_front, storage_for
+from schedules.storage import pareto_front, size_storage
 from schedules.throughput import METHODS, throughput
 from tests.cnn_graphs import SHAPES, cnn_graph
 from tests.graphs import convolution, ring
@@ -27,7 +27,7 @@ from tests.graphs import convolution, ring
 def pair(tokens: int = 0) -> CsdfGraph:
     """Two serial actors of times 2 and 3."""
     actors = Actor("A", (2,)), Actor("B", (3,))
-    return with_serial_loops(
+    return add_serial_loops(
         CsdfGraph("pair", actors, (Channel("ab", "A", "B", (1,), (1,), tokens),))
     )
 
@@ -110,27 +110,27 @@ def test_an_iteration_too_long_to_expand_has_a_periodic_bound() -> None:
         (Actor("A", (1,)), Actor("B", (1,))),
         (Channel("ab", "A", "B", (3_000_017,), (2_000_003,)),),
     )
-    found = throughput(with_serial_loops(long), {"ab": 10**8})
+    found = throughput(add_serial_loops(long), {"ab": 10**8})
     assert (found.value, found.exact, found.method) == (Fraction(1, 3_000_017), True, "1-periodic")
-    bounded = throughput(with_serial_loops(long), {"ab": 500_000_000})
+    bounded = throughput(add_serial_loops(long), {"ab": 500_000_000})
     assert bounded.method == "1-periodic"
     assert 0 < bounded.value <= bounded.upper
 
 
 def test_latency_is_that_of_one_iteration_from_the_start() -> None:
-    timing = first_iteration(pair(), {"ab": 1})
+    timing = execute_iterations(pair(), {"ab": 1})
     assert (timing.makespan, timing.starts[0], timing.peaks[0]) == (5, (0,), 1)
 
 
 def test_the_lower_bound_is_a_true_one() -> None:
     actors = Actor("A", (1, 1, 1)), Actor("B", (1,))
-    graph = with_serial_loops(CsdfGraph("g", actors, (Channel("ab", "A", "B", (4, 1, 1), (6,)),)))
+    graph = add_serial_loops(CsdfGraph("g", actors, (Channel("ab", "A", "B", (4, 1, 1), (6,)),)))
     assert lower_bounds(graph) == {"ab": 6}
-    assert storage_for(graph).capacities == {"ab": 6}
+    assert size_storage(graph).capacities == {"ab": 6}
 
 
 def test_overlap_loops_are_sized_like_any_other_channel() -> None:
-    found = storage_for(with_serial_loops(convolution()), unit="bytes")
+    found = size_storage(add_serial_loops(convolution()), unit="bytes")
     assert found.exact
     assert found.capacities == {"in": 2, "rows": 4, "out": 1}
     assert found.size == 2 * 40 + 4 * 40 + 16
@@ -139,21 +139,21 @@ def test_overlap_loops_are_sized_like_any_other_channel() -> None:
 def test_parts_that_nothing_connects_are_sized_in_iterations_of_their_own() -> None:
     actors = Actor("A", (2,)), Actor("B", (3,)), Actor("C", (1,)), Actor("D", (5,))
     channels = Channel("ab", "A", "B", (1,), (1,)), Channel("cd", "C", "D", (1,), (70_000,))
-    graph = with_serial_loops(CsdfGraph("apart", actors, channels))
+    graph = add_serial_loops(CsdfGraph("apart", actors, channels))
     assert sum(repetition_vector(graph).values()) == 210_001
-    found = storage_for(graph, "maximal")
+    found = size_storage(graph, "maximal")
     assert (dict(found.capacities), found.throughput, found.exact) == (
         {"ab": 2, "cd": 70_000},
         Fraction(1, 210_000),
         True,
     )
-    assert storage_for(graph, Fraction(1, 350_000)).capacities == {"ab": 1, "cd": 70_000}
+    assert size_storage(graph, Fraction(1, 350_000)).capacities == {"ab": 1, "cd": 70_000}
 
 
 def test_a_target_throughput() -> None:
-    assert storage_for(pair(), Fraction(1, 4)).capacities == {"ab": 2}
+    assert size_storage(pair(), Fraction(1, 4)).capacities == {"ab": 2}
     with pytest.raises(GraphError, match="throughput 1/2 is wanted; the highest is 1/3"):
-        storage_for(pair(), Fraction(1, 2))
+        size_storage(pair(), Fraction(1, 2))
 
 
 def test_without_time_the_front_says_how_large_its_gap_is() -> None:
@@ -169,7 +169,7 @@ def test_without_time_the_front_says_how_large_its_gap_is() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_storage_of_networks(shape: str) -> None:
     graph = cnn_graph(shape, 8, 16)
-    live = storage_for(graph, "live")
+    live = size_storage(graph, "live")
     assert live.exact
     check(graph, static_schedule(graph, live.capacities))
     assert (
@@ -213,7 +213,7 @@ def test_parts_that_nothing_connects_have_one_iteration_as_for_sdf3_and_kiter() 
     there = [Channel(x + y, x, y, (p,), (c,), 0) for x, y, p, c in pairs]
     back = [Channel(y + x, y, x, (c,), (p,), 6) for x, y, p, c in pairs]
     channels = (*there, *back)
-    graph = with_serial_loops(CsdfGraph("parts", actors, channels))
+    graph = add_serial_loops(CsdfGraph("parts", actors, channels))
     assert repetition_vector(graph) == {"a": 2, "b": 1, "c": 2, "d": 6}
     for method in METHODS:
         assert throughput(graph, method=method).value == Fraction(1, 120)  # both print 0.00833333
@@ -223,7 +223,7 @@ def test_parts_that_nothing_connects_have_one_iteration_as_for_sdf3_and_kiter() 
 def test_what_an_iteration_of_the_whole_graph_makes_a_million_times_is_computed_once() -> None:
     times = {"few": 5, "many": 7}
     actors = tuple(Actor(name, (time,)) for name, time in times.items())
-    graph = with_serial_loops(
+    graph = add_serial_loops(
         CsdfGraph("rates", actors, (Channel("c", "few", "many", (10**9,), (1,), 0),))
     )
     found = throughput(graph)

@@ -20,12 +20,12 @@ from csdfgen.model.network import Network
 from csdfgen.rewriting.cut import crossing, cut
 from csdfgen.serving.arrivals import Traffic
 from csdfgen.serving.engine import Answer, ClosedError, Engine, QueueFullError, RefusedError
-from csdfgen.serving.policies import POLICIES, policy_of
+from csdfgen.serving.policies import POLICIES, parse_policy
 from csdfgen.serving.programs import Image, Programs
 from csdfgen.serving.requests import Batch, Decision, Request, View
-from csdfgen.serving.service import Service, found_cuts, plan, sizes_up_to
+from csdfgen.serving.service import Service, find_cuts, list_batch_sizes, plan
 from csdfgen.serving.simulate import simulate
-from csdfgen.serving.times import Times, table_of
+from csdfgen.serving.times import Times, make_table
 from tests.models import onnxruntime_outputs
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
@@ -102,11 +102,11 @@ def test_a_cut_that_is_none_is_refused(cuts: list[list[str]], message: str) -> N
 
 def test_cuts_are_found_where_few_bytes_cross() -> None:
     network = csdfgen.load("zoo:lenet5")
-    found = found_cuts(network, 3, {})
+    found = find_cuts(network, 3, {})
     assert len(found) <= 2
     if found:
         cut(network, found)
-    assert found_cuts(network, 1, {}) == ()
+    assert find_cuts(network, 1, {}) == ()
 
 
 # Memory -----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_numbers_that_are_none_are_refused(given: dict[str, object], message: st
 
 
 def test_sizes_of_batches() -> None:
-    assert sizes_up_to(1) == (1,) and sizes_up_to(7) == (1, 2, 3, 4, 6, 7)
+    assert list_batch_sizes(1) == (1,) and list_batch_sizes(7) == (1, 2, 3, 4, 6, 7)
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_answers_are_those_of_onnxruntime(
     network = csdfgen.load(residual_classifier())
     made = plan(network, max_batch=4, in_flight=10, cuts=CUTS, workers=workers)
     found: list[tuple[int, int, Answer]] = []
-    chosen = policy_of("window:m=4,delay=5ms" if policy == "window" else policy)
+    chosen = parse_policy("window:m=4,delay=5ms" if policy == "window" else policy)
     with Engine(made, policy=chosen, times=times) as engine:
 
         def client(seed: int) -> None:
@@ -187,7 +187,7 @@ def test_answers_are_those_of_onnxruntime(
     assert sum(engine.latencies) == counts["answered"] and engine.running == engine.waiting == 0
 
 
-class _Held(policy_of("greedy").__class__):  # type: ignore[misc]
+class _Held(parse_policy("greedy").__class__):  # type: ignore[misc]
     """Greedy, but for what is to wait until `free` is set."""
 
     free = False
@@ -278,7 +278,7 @@ def test_a_batch_is_joined_in_front_of_a_later_stage(service: Service, times: Ti
     assert policy.joined >= 1 and max(engine.batches) > 1
 
 
-class _Joining(policy_of("greedy").__class__):  # type: ignore[misc]
+class _Joining(parse_policy("greedy").__class__):  # type: ignore[misc]
     """One image starts; the second stage waits until another joins, or no other comes."""
 
     joined = 0
@@ -349,7 +349,7 @@ def test_the_simulator_predicts_the_engine(
     """Stages that sleep as long as the table says: the simulator gets the arrivals as they were, and how much longer than
     wanted a busy machine slept.
     """
-    table = table_of(
+    table = make_table(
         "sleeping",
         {"a": {1: 0.004, 4: 0.016}, "b": {1: 0.004, 4: 0.012}, "c": {1: 0.006, 4: 0.008}},
     )
@@ -379,5 +379,7 @@ def test_the_simulator_predicts_the_engine(
         for one in table.stages
     }
     requests = [Request(k, at) for k, at in enumerate(arrivals)]
-    virtual = simulate(policy_of("adaptive"), table_of("scaled", scaled), requests, most=4).summary
+    virtual = simulate(
+        parse_policy("adaptive"), make_table("scaled", scaled), requests, most=4
+    ).summary
     assert engine.latency_sum / 100 == pytest.approx(virtual.mean, rel=0.25)

@@ -37,9 +37,9 @@ from csdfgen.files import parse_json
 from csdfgen.serving import kserve
 from csdfgen.serving.engine import Engine, QueueFullError
 from csdfgen.serving.http import Limits, Server
-from csdfgen.serving.kserve import inference_of
+from csdfgen.serving.kserve import parse_inference
 from csdfgen.serving.metrics import exposition
-from csdfgen.serving.repository import Repository, named
+from csdfgen.serving.repository import Repository, name_models
 from tests.command import ROOT, Call, refused
 from tests.models import model, onnxruntime_outputs
 from tests.small_models import residual_classifier, two_inputs
@@ -277,7 +277,7 @@ def test_a_bad_request_is_one_sentence(server: Running, request_: object, messag
 )
 def test_a_damaged_body_is_refused(body: bytes, length: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        inference_of(body, length, csdfgen.load(residual_classifier()))
+        parse_inference(body, length, csdfgen.load(residual_classifier()))
 
 
 def test_random_bytes_never_break_the_parser() -> None:
@@ -290,7 +290,7 @@ def test_random_bytes_never_break_the_parser() -> None:
         for _ in range(rng.randint(1, 4)):
             body[rng.randrange(len(head))] = rng.randrange(256)
         with contextlib.suppress(InputError):
-            inference_of(bytes(body), str(rng.choice([len(head), len(body), 10])), network)
+            parse_inference(bytes(body), str(rng.choice([len(head), len(body), 10])), network)
 
 
 def written(rng: random.Random, values: list[Any], shape: list[int]) -> str:
@@ -340,7 +340,7 @@ def test_numbers_are_read_in_pieces_as_in_one(monkeypatch: pytest.MonkeyPatch) -
         except (ValueError, KeyError, TypeError):
             wanted = None
         try:
-            found = inference_of(text.encode(), None, networks[kind]).inputs["x"]
+            found = parse_inference(text.encode(), None, networks[kind]).inputs["x"]
         except InputError:
             refusals += 1
             continue
@@ -366,7 +366,7 @@ def test_a_request_costs_little_more_than_its_bytes(unit: bytes) -> None:
     ):  # fmt: skip
         tracemalloc.start()
         with contextlib.suppress(InputError):
-            inference_of(body, None, network)
+            parse_inference(body, None, network)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20 * 2**20 + 2 * len(body), body[:120]
@@ -386,7 +386,7 @@ def test_images_are_counted_before_arrays_are_made() -> None:
     with Engine(network, policy="serial", times=None, max_batch=2, stages=1, queue=9) as engine:
         tracemalloc.start()
         with pytest.raises(QueueFullError, match="2,000,000 more would exceed 9"):
-            inference_of(bytearray(head) + bytes(count), str(len(head)), network, engine.admit)
+            parse_inference(bytearray(head) + bytes(count), str(len(head)), network, engine.admit)
         with pytest.raises(QueueFullError, match="2,000,000 more would exceed 9"):
             engine.submit(np.zeros((count, 1, 1, 1), np.int8))
         peak = tracemalloc.get_traced_memory()[1]
@@ -437,8 +437,8 @@ def test_the_loop_serves_others_while_json_is_read(
     """No step takes long, and none is the loop's. Symptom: 64 MiB of JSON stalled all others for 10 s."""
     threads, sizes = set(), []
     monkeypatch.setattr(
-        "csdfgen.serving.http.inference_of",
-        lambda *given: threads.add(threading.current_thread().name) or inference_of(*given),
+        "csdfgen.serving.http.parse_inference",
+        lambda *given: threads.add(threading.current_thread().name) or parse_inference(*given),
     )
     monkeypatch.setattr(
         kserve,
@@ -494,7 +494,7 @@ def test_the_classes_of_an_answer_are_limited() -> None:
         wanted = [{"name": "y", "parameters": {"classification": classes}}]
         inputs = [{**given, "parameters": {"binary_data_size": 560_000}}]
         head = json.dumps({"inputs": inputs, "outputs": wanted}).encode()
-        return inference_of(head + bytes(560_000), str(len(head)), network).outputs
+        return parse_inference(head + bytes(560_000), str(len(head)), network).outputs
 
     assert ask(32_768) == {"y": (False, 32_768)}
     with pytest.raises(InputError, match="asks for 140,000 classes of 2 images; at most 65,536"):
@@ -753,7 +753,7 @@ def test_memory_is_shared_by_need(folder: Path) -> None:
 
 
 def test_names_of_models(tmp_path: Path) -> None:
-    assert named(["a/x.onnx", "zoo:lenet5"], ["cats"]) == (
+    assert name_models(["a/x.onnx", "zoo:lenet5"], ["cats"]) == (
         {"cats": "a/x.onnx", "lenet5": "zoo:lenet5"},
         None,
     )
@@ -762,7 +762,7 @@ def test_names_of_models(tmp_path: Path) -> None:
         (["x.onnx"], ["a b"], "are needed"), ([str(tmp_path), str(tmp_path)], [], "second folder"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
-            named(models, names)
+            name_models(models, names)
 
 
 # The command ------------------------------------------------------------------------------------

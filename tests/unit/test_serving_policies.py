@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from csdfgen.errors import CsdfgenError
-from csdfgen.serving.arrivals import Traffic, images_of, of_file
+from csdfgen.serving.arrivals import Traffic, parse_images, read_arrivals
 from csdfgen.serving.desk import Desk
-from csdfgen.serving.policies import POLICIES, policy_of
+from csdfgen.serving.policies import POLICIES, parse_policy
 from csdfgen.serving.queueing import Worth
 from csdfgen.serving.requests import Batch, Request
 from csdfgen.serving.simulate import Simulated, simulate
 from csdfgen.serving.summary import Summary
-from csdfgen.serving.times import StageTimes, Times, read_times, table_of, write_times
+from csdfgen.serving.times import StageTimes, Times, make_table, read_times, write_times
 from tests.command import Call, refused
 
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -33,19 +33,19 @@ def alexnet() -> Times:
     """Convolutions that gain nothing by batches, and fully connected layers that do, as onnxruntime computes them."""
     dense = dict(zip(SIZES, (0.0151, 0.0162, 0.0179, 0.0222, 0.0255, 0.0376), strict=True))
     conv = {b: 0.021 * b / 4 for b in SIZES}
-    return table_of("alexnet", {f"conv{k}": conv for k in range(4)} | {"dense": dense})
+    return make_table("alexnet", {f"conv{k}": conv for k in range(4)} | {"dense": dense})
 
 
 def convolutional() -> Times:
     part = {b: 0.020 * (0.05 + 0.95 * b) / 4 for b in SIZES}
-    return table_of("conv", {f"part{k}": part for k in range(4)})
+    return make_table("conv", {f"part{k}": part for k in range(4)})
 
 
 def served(
     policy: str, times: Times, load: float, count: int = 3000, deadline: float = math.inf
 ) -> Simulated:
     requests = Traffic("poisson", load * times.capacity, (1, 1), deadline).requests(count, 7)
-    return simulate(policy_of(policy), times, requests, most=32, seed=3)
+    return simulate(parse_policy(policy), times, requests, most=32, seed=3)
 
 
 # Laws -------------------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ def served(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_request_is_answered_though_no_other_comes(policy: str) -> None:
     """By default no policy waits for more than a second. Symptom: a window waited without end, and bench-serve with it."""
-    times = table_of("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"})
+    times = make_table("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"})
     for count in range(1, 6):
-        desk = Desk(policy_of(policy), times, most=4, slots=8)
+        desk = Desk(parse_policy(policy), times, most=4, slots=8)
         requests = [Request(k, k / 1000) for k in range(count)]
         for one in requests:
             desk.arrive(one, one.arrival)
@@ -79,10 +79,10 @@ def test_every_request_ends_once_and_every_image_passes_every_stage(
 ) -> None:
     """Mixed sizes (larger than a batch too), deadlines, priorities and cancellations, few slots."""
     rng = random.Random(len(policy) + workers)
-    times = table_of("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"}, spread=0.1)
+    times = make_table("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"}, spread=0.1)
     ended: Counter[int] = Counter()
     desk = Desk(
-        policy_of(policy), times, most=4, slots=6, workers=workers,
+        parse_policy(policy), times, most=4, slots=6, workers=workers,
         on_end=lambda request: ended.update([request.number]),
     )  # fmt: skip
     requests, runs, passed = [], dict[int, Batch](), Counter[int]()
@@ -125,9 +125,9 @@ def test_every_request_ends_once_and_every_image_passes_every_stage(
 @pytest.mark.parametrize("policy", ["serial", "greedy", "lbci-paper", "lbci", "adaptive"])
 def test_a_worker_is_never_idle_while_requests_wait(policy: str) -> None:
     """One image at a time, so that the work is the same in any order: it ends when serial ends."""
-    times = table_of("net", {"a": {1: 0.01}, "b": {1: 0.02}})
+    times = make_table("net", {"a": {1: 0.01}, "b": {1: 0.02}})
     requests = Traffic("bursts", 40.0).requests(500, 1)
-    found = simulate(policy_of(policy), times, requests, most=1)
+    found = simulate(parse_policy(policy), times, requests, most=1)
     free = 0.0
     for arrival in sorted(request.arrival for request in requests):
         free = max(free, arrival) + 0.03
@@ -143,7 +143,7 @@ def test_a_batch_is_joined_more_than_once_and_large_requests_are_split() -> None
     found = served("adaptive", alexnet(), 1.4)
     assert max(joins for _, joins in found.batches) > 1
     whole = simulate(
-        policy_of("adaptive"), alexnet(), [Request(0, 0.0, 100)], most=32, slots=32
+        parse_policy("adaptive"), alexnet(), [Request(0, 0.0, 100)], most=32, slots=32
     )  # fmt: skip
     assert sorted(images for images, _ in whole.batches)[-1] <= 32
     assert whole.summary.answered == 1
@@ -155,15 +155,16 @@ def test_memory_is_what_runs_and_what_waits() -> None:
     two = StageTimes("b", (1, 2), (0.01, 0.01), (0.0, 0.0), (120, 180), slot=7)
     requests = [Request(0, 0.0), Request(1, 0.0)]
     assert (
-        simulate(policy_of("window:m=2"), Times("net", (one, two)), requests, most=2).memory == 200
+        simulate(parse_policy("window:m=2"), Times("net", (one, two)), requests, most=2).memory
+        == 200
     )
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_higher_priorities_are_taken_first(policy: str) -> None:
     requests = [Request(k, 0.0, 1, math.inf, k % 3) for k in range(9)]
-    times = table_of("net", {"a": {1: 0.01}})
-    simulate(policy_of(policy), times, requests, most=1)
+    times = make_table("net", {"a": {1: 0.01}})
+    simulate(parse_policy(policy), times, requests, most=1)
     # the first one starts before the others are there
     order = [one.priority for one in sorted(requests[1:], key=lambda one: one.ended)]
     assert order == sorted(order, reverse=True)
@@ -201,7 +202,7 @@ def test_adaptive_shares_the_queue_among_workers() -> None:
     def found(policy: str, load: float, deadline: float = math.inf) -> Summary:
         times = alexnet()
         requests = Traffic("poisson", 2 * load * times.capacity, (1, 1), deadline).requests(2000, 7)
-        return simulate(policy_of(policy), times, requests, most=32, workers=2, seed=3).summary
+        return simulate(parse_policy(policy), times, requests, most=32, workers=2, seed=3).summary
 
     others = [found(policy, 0.9) for policy in ("serial", "greedy", "lbci")]
     own = found("adaptive", 0.9)
@@ -249,7 +250,7 @@ def test_tables_and_requests_of_files(tmp_path: Path, call: Call) -> None:
     assert again == alexnet()
     assert again.up_to(3).stage[4][3] == again.stage[4][3]
     (tmp_path / "requests.csv").write_text("seconds,images\n0.5,3,0.2,1\n0.1\n")
-    found = of_file(tmp_path / "requests.csv")
+    found = read_arrivals(tmp_path / "requests.csv")
     assert [(r.arrival, r.images, r.deadline, r.priority) for r in found] == [
         (0.1, 1, math.inf, 0), (0.5, 3, 0.7, 1),
     ]  # fmt: skip
@@ -281,13 +282,13 @@ def test_a_damaged_table_is_refused(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: policy_of("fastest"), "none of serial, window, greedy"),
-        (lambda: policy_of("window:n=3"), "no setting of the policy window; it has m, delay"),
-        (lambda: policy_of("window:m=0"), "a whole number above 0"),
-        (lambda: images_of("9-3"), "such as 1-25"),
+        (lambda: parse_policy("fastest"), "none of serial, window, greedy"),
+        (lambda: parse_policy("window:n=3"), "no setting of the policy window; it has m, delay"),
+        (lambda: parse_policy("window:m=0"), "a whole number above 0"),
+        (lambda: parse_images("9-3"), "such as 1-25"),
         (lambda: Traffic("often", 1.0).requests(1), "none of poisson, bursts, uniform"),
-        (lambda: Desk(policy_of("greedy"), alexnet(), most=64, slots=1), "known up to 32"),
-        (lambda: Desk(policy_of("greedy"), alexnet(), most=2, slots=0), "at least 1"),
+        (lambda: Desk(parse_policy("greedy"), alexnet(), most=64, slots=1), "known up to 32"),
+        (lambda: Desk(parse_policy("greedy"), alexnet(), most=2, slots=0), "at least 1"),
         (lambda: Times("net", ()), "without stages"),
     ],
 )

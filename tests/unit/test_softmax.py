@@ -11,7 +11,7 @@ import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
 from runtime.session import Executable
 from tests.native_steps import MACHINES
@@ -35,7 +35,7 @@ def test_lines_of_heads(heads: int, keys: int, axis: int) -> None:
     bits = set()
     for rows in ("1", "3", "whole"):
         plan = csdfgen.plan(network, backend="native", rows=rows)
-        kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+        kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
         assert "softmax_of" in kernels or network.layers[-1].output.row_axis in (axis, None)
         (found,) = runtime.compile(plan)({"x": x}).values()
         np.testing.assert_allclose(found, wanted, atol=1e-6)
@@ -118,7 +118,7 @@ def test_lines_of_bytes(
         assert apart.max() <= 1 and np.mean(apart) < 0.01 + np.mean(x == bounds.min)
         for rows, threads in (("3", 1), ("whole", 1), ("whole", 3)):
             plan = csdfgen.plan(network, backend="native", rows=rows)
-            code = lower(plan, kernels_for(plan.options)).instructions
+            code = lower(plan, choose_backend(plan.options)).instructions
             assert axis == 1 or "softmax_bytes_of" in {one.kernel for one in code}
             found = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
             np.testing.assert_array_equal(found, by_numpy)

@@ -18,7 +18,7 @@ import runtime
 from csdfgen.model.network import Layer, Network
 from csdfgen.planning.checker import check
 from csdfgen.rewriting.conditions import BrokenRewritingError, check_network
-from csdfgen.rewriting.functions import as_one_layer
+from csdfgen.rewriting.functions import fuse_functions
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 from tests.emitted import Program
@@ -177,14 +177,14 @@ REFUSED: list[Function] = [
 @pytest.mark.parametrize("function", REFUSED)
 def test_what_is_not_the_function_stays(function: Function) -> None:
     network = csdfgen.load(model_of(function))
-    assert as_one_layer(network) is network
+    assert fuse_functions(network) is network
 
 
 def test_outputs_of_the_network_stay() -> None:
     g = Graph()
     gate = g.node("Sigmoid", g.input("x", (1, 4, 12, 9)))
     network = csdfgen.load(g.model(g.node("Mul", "x", gate), gate))
-    assert as_one_layer(network) is network
+    assert fuse_functions(network) is network
 
 
 # Normalizations -----------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_other_statistics_and_operands_stay(name: str) -> None:
     build, normalizations = OTHERS[name]
     g = Graph()
     g.input("x", (1, 3, 12, 10))
-    network = as_one_layer(csdfgen.load(g.model(build(g))))
+    network = fuse_functions(csdfgen.load(g.model(build(g))))
     kinds = [layer.op_type for layer in network.layers]
     assert [kind for kind in kinds if kind.endswith("Normalization")] == normalizations
     assert len(kinds) > len(normalizations)
@@ -316,7 +316,7 @@ SWISH = "c = Conv <pads = [1,1,1,1]> (x, w, b)  s = Sigmoid(c)  y = Mul(c, s)"
 
 
 def joined_of(network: Network) -> tuple[Network, Layer, tuple[Layer, ...]]:
-    rewritten = as_one_layer(network)
+    rewritten = fuse_functions(network)
     return rewritten, rewritten.layers[-1], network.layers[1:]
 
 

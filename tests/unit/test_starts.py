@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen.charts import of_periodic, replay
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, with_serial_loops
+from csdfgen.charts import replay, trace_periodic
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from csdfgen.errors import CapacityExceededError
 from schedules.periodic import PeriodicSchedule, periodic_schedule
-from schedules.starts import span_of, unit_of, write_starts
+from schedules.starts import schedule_span, time_unit, write_starts
 
 
 def held(
     graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int] | None = None
 ) -> dict[str, int]:
     """Most tokens of every channel, followed token by token."""
-    peaks = replay(of_periodic(graph, schedule, capacities)).peaks()
+    peaks = replay(trace_periodic(graph, schedule, capacities)).peaks()
     return dict(zip((channel.name for channel in graph.channels), peaks, strict=True))
 
 
 def pair() -> CsdfGraph:
     """A makes two tokens in 3, B takes one in 2: an iteration of A, B, B takes 4."""
-    return with_serial_loops(
+    return add_serial_loops(
         CsdfGraph(
             "pair",
             (Actor("A", (3,)), Actor("B", (2,))),
@@ -46,7 +46,7 @@ def thirds() -> CsdfGraph:
 def test_every_firing_is_as_early_as_the_period_allows() -> None:
     found = periodic_schedule(pair())
     assert (found.period, dict(found.starts)) == (4, {"A": (0,), "B": (3, 5)})
-    assert span_of(pair(), found) == 7
+    assert schedule_span(pair(), found) == 7
     # B frees the places of its two tokens at 5 and 7, A claims two for the next iteration at 4
     assert held(pair(), found)["ab"] == 4
 
@@ -65,7 +65,7 @@ def test_capacities_are_kept() -> None:
 def test_fractions_of_a_time_unit_stay_exact(tmp_path: Path) -> None:
     found = periodic_schedule(thirds())
     assert found.period == Fraction(4, 3)
-    assert unit_of(found) == Fraction(1, 3)
+    assert time_unit(found) == Fraction(1, 3)
     room = held(thirds(), found)
     write_starts(tmp_path / "starts.json", thirds(), found, room)
     values = json.loads((tmp_path / "starts.json").read_text())
@@ -93,7 +93,7 @@ def test_actors_without_time_fire_at_one_instant() -> None:
             Channel("ck", "C", "clock", (1,), (1,)),
         ),
     )
-    found = periodic_schedule(with_serial_loops(chain), {"ab": 1, "bc": 1})
+    found = periodic_schedule(add_serial_loops(chain), {"ab": 1, "bc": 1})
     assert found.period == 5
-    room = held(with_serial_loops(chain), found, {"ab": 1, "bc": 1})
+    room = held(add_serial_loops(chain), found, {"ab": 1, "bc": 1})
     assert (room["ab"], room["bc"]) == (1, 1)

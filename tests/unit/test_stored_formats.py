@@ -14,15 +14,15 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.registry import settled
+from csdfgen.backends.registry import resolve_backend
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.ops.stored import values_of
+from csdfgen.ops.stored import read_values
 from csdfgen.planning.buffers import workspace_name
 from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
@@ -190,7 +190,7 @@ def test_within_a_step(name: str, types: tuple[str, str]) -> None:
     network = csdfgen.load(model)
     assert not floats_between(fuse(network))
     for rows, backend in ((1, "numpy"), ("whole", "numpy"), ("auto", "native"), (1, "native")):
-        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        plan = csdfgen.plan(network, rows=rows, backend=resolve_backend(backend))
         found, measured = runtime.compile(plan).measure(feeds_of(model))
         check_touched(plan, measured.touched_bytes)
         (got,) = found.values()
@@ -223,7 +223,7 @@ def test_models_that_onnxruntime_writes(name: str) -> None:
     network = csdfgen.load(model)
     assert not floats_between(fuse(network))
     for rows, backend in ((1, "numpy"), ("whole", "numpy"), ("auto", "native")):
-        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        plan = csdfgen.plan(network, rows=rows, backend=resolve_backend(backend))
         found, measured = runtime.compile(plan).measure(feeds_of(model))
         check_touched(plan, measured.touched_bytes)
         (got,) = found.values()
@@ -362,7 +362,7 @@ def test_what_follows_on_values_is_done_before_they_are_stored() -> None:
     assert applied == [("ConvTranspose", 0), ("Conv", 2)]
     want = reference(model)
     for rows, backend in ((1, "numpy"), ("whole", "numpy"), (2, "native")):
-        plan = csdfgen.plan(network, rows=rows, backend=settled(backend))
+        plan = csdfgen.plan(network, rows=rows, backend=resolve_backend(backend))
         found, measured = runtime.compile(plan).measure(feeds_of(model))
         check_touched(plan, measured.touched_bytes)
         (got,) = found.values()
@@ -447,7 +447,7 @@ def test_a_range_of_no_width_is_legal() -> None:
 
 def test_constants_without_axes_stay_arrays() -> None:
     """A bound of a Clip, or a divisor, that is stored as one integer."""
-    found = values_of(np.array(5, np.int8), Format("int8", (0.5,), (1,)))
+    found = read_values(np.array(5, np.int8), Format("int8", (0.5,), (1,)))
     assert isinstance(found, np.ndarray) and found.shape == () and found == 2
 
 
@@ -476,6 +476,6 @@ def test_exact_products_of_stored_layers() -> None:
     network = csdfgen.load(csdfgen.quantize(made, x, format="int16", method="minmax").model)
     (layer,) = (one for one in fuse(network).layers if one.op_type == "Conv")
     for exact in (True, False):
-        family = family_of(layer, Ways(exact=exact))
+        family = match_family(layer, Ways(exact=exact))
         assert isinstance(family, Widened) and isinstance(family.family, Convolution)
         assert family.family.choice.exact == exact

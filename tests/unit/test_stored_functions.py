@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.families import family_of
-from csdfgen.backends.registry import settled
+from csdfgen.backends.native.families import match_family
+from csdfgen.backends.registry import resolve_backend
 from csdfgen.model.network import Layer, Network
-from csdfgen.ops import OPERATORS, operator_of, stored
+from csdfgen.ops import OPERATORS, get_operator, stored
 from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.rewriting.fuse import fuse
 from tests.emitted import Program, differences
@@ -147,18 +147,18 @@ def test_bytes_of_the_widened_slab(
     (layer,) = fuse(network).layers
     if name not in OF_ONNXRUNTIME or types[0] != types[1]:
         assert byte_position(layer, OPERATORS) is not None
-        assert family_of(layer) is not None
+        assert match_family(layer) is not None
     for backend, rows in (("numpy", 1), ("numpy", "whole"), ("native", 1), ("native", "whole")):
-        got, figures = computed(network, settled(backend), rows)
+        got, figures = computed(network, resolve_backend(backend), rows)
         np.testing.assert_array_equal(got, want, f"{backend}, {rows}")
-        assert settled(backend) != "native" or figures["workspace"] == 0
+        assert resolve_backend(backend) != "native" or figures["workspace"] == 0
 
 
 @pytest.mark.parametrize("types", [("int8", "int8"), ("uint8", "int8")], ids="-".join)
 def test_in_place_where_types_agree(types: tuple[str, str]) -> None:
     """The result lies on its operand where both are of a type."""
     (layer,) = fuse(network_of("Tanh", *types)).layers
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     assert [alias.position for alias in operator.aliases(layer)] == [0] * (types[0] == types[1])
 
 

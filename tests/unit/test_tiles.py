@@ -13,7 +13,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.planning.recompute import macs_in_tiles, multiply_accumulates
+from csdfgen.planning.recompute import count_tiled_macs, multiply_accumulates
 from csdfgen.rewriting.conditions import BrokenRewritingError
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.tile_conditions import check_tiles
@@ -21,10 +21,10 @@ from csdfgen.rewriting.tiles import (
     Region,
     Tiled,
     boundaries,
-    most_tiles,
-    regions_of,
-    tiled,
-    written,
+    format_regions,
+    max_tiles,
+    parse_regions,
+    tile_network,
 )
 from runtime.verify import check_outputs
 from tests.builder import Graph
@@ -135,7 +135,7 @@ def random_regions(network: Network, rng: np.random.Generator) -> tuple[Region, 
         until = int(rng.integers(at + 1, len(ends)))
         first, last = ends[at], ends[until] - 1
         if rng.random() < 0.8:
-            width = most_tiles(network.layers[first : last + 1])
+            width = max_tiles(network.layers[first : last + 1])
             tiles = int(rng.integers(1, width + 1))
             regions.append(Region(first, last, tiles, bool(regions) and rng.random() < 0.6))
         at = until
@@ -150,12 +150,14 @@ def test_outputs_are_those_of_onnxruntime(seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     fused = fuse(network)
     regions = random_regions(fused, rng)
-    made = tiled(fused, regions)
-    assert multiply_accumulates(made.network) == macs_in_tiles(fused, regions)
-    plan = csdfgen.plan(network, rows=int(rng.integers(1, 4)), tiles=written(regions))
+    made = tile_network(fused, regions)
+    assert multiply_accumulates(made.network) == count_tiled_macs(fused, regions)
+    plan = csdfgen.plan(network, rows=int(rng.integers(1, 4)), tiles=format_regions(regions))
     x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
     outputs = runtime.compile(plan)(x)
-    assert all(found.ok for found in check_outputs(model, plan, x, outputs)), written(regions)
+    assert all(found.ok for found in check_outputs(model, plan, x, outputs)), format_regions(
+        regions
+    )
 
 
 @pytest.mark.parametrize("image", ["streamed", "resident"])
@@ -267,7 +269,7 @@ def clones(made: Tiled, op_type: str) -> list[Layer]:
 
 def test_every_wrong_padding_is_refused() -> None:
     before = chain()
-    made = tiled(before, (Region(0, 4, 3),))
+    made = tile_network(before, (Region(0, 4, 3),))
     for clone in [*clones(made, "Conv"), *clones(made, "AveragePool")]:
         _, left, _, right = clone.attributes["pads"]
         for pads in ((left + 1, right), (left - 1, right)):
@@ -286,7 +288,7 @@ def short(tensor: Tensor) -> Tensor:
 def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     """The slice and the layer behind it, both one column less, with a pad for it: shapes all fit."""
     before = chain()
-    made = tiled(before, (Region(0, 0, 3),))
+    made = tile_network(before, (Region(0, 0, 3),))
     cut = next(
         la
         for la in made.network.layers
@@ -314,7 +316,7 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
 def test_a_mean_is_that_of_its_map() -> None:
     """A pool that reads something else than the map that it read, and one that does something else."""
     before = fuse(csdfgen.load(gated(kernel=1)))
-    made = tiled(before, [Region(1, len(before.layers) - 2, 0)])
+    made = tile_network(before, [Region(1, len(before.layers) - 2, 0)])
     (pool,) = (la for la in made.network.layers if la.op_type == "GlobalAveragePool")
     other = next(la.output for la in made.network.layers if la.name.endswith("/again"))
     refused(before, changed(made, pool.name, inputs=(other,)), made, "is wanted")
@@ -324,7 +326,7 @@ def test_a_mean_is_that_of_its_map() -> None:
 
 def test_joins_are_followed() -> None:
     before = chain()
-    made = tiled(before, (Region(0, 4, 3),))
+    made = tile_network(before, (Region(0, 4, 3),))
     join = made.network.layers[-1]
     assert join.op_type == "Concat"
     for inputs in (join.inputs[::-1], (join.inputs[0], join.inputs[0], join.inputs[2])):
@@ -333,7 +335,7 @@ def test_joins_are_followed() -> None:
 
 def test_weights_are_the_layer_s_own() -> None:
     before = chain()
-    made = tiled(before, (Region(0, 4, 3),))
+    made = tile_network(before, (Region(0, 4, 3),))
     clone = clones(made, "Conv")[0]
     other = MappingProxyType({k: array * 2 for k, array in clone.constants.items()})
     refused(before, changed(made, clone.name, constants=other), made, "other constants")
@@ -341,7 +343,7 @@ def test_weights_are_the_layer_s_own() -> None:
 
 def test_parts_of_a_pool_are_weighted_and_added_once() -> None:
     before = chain("GlobalAveragePool")
-    made = tiled(before, (Region(0, 5, 4),))
+    made = tile_network(before, (Region(0, 5, 4),))
     weights = next(la for la in made.network.layers if la.op_type == "Mul")
     wrong = MappingProxyType({k: array + 0.1 for k, array in weights.constants.items()})
     refused(before, changed(made, weights.name, constants=wrong), made, "is wanted")
@@ -354,7 +356,7 @@ def test_parts_of_a_pool_are_weighted_and_added_once() -> None:
 
 def test_a_clone_is_that_of_its_layer() -> None:
     before = chain()
-    made = tiled(before, (Region(0, 4, 3),))
+    made = tile_network(before, (Region(0, 4, 3),))
     renamed = {**made.tile_of}
     first, *_, last = clones(made, "Conv")
     renamed[last.name] = renamed[first.name]
@@ -364,4 +366,4 @@ def test_a_clone_is_that_of_its_layer() -> None:
 
 def test_regions_as_text() -> None:
     for text in ("", "0-3:2", "0-3:2&4-5:7,8-9:1,10-12:0"):
-        assert written(regions_of(text)) == text
+        assert format_regions(parse_regions(text)) == text

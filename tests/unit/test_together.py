@@ -19,7 +19,7 @@ from csdfgen.backends.native.library import load
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops.linear import flattened_gemm
+from csdfgen.ops.linear import unflatten_gemm
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Call, Memory, Move, Step
 from csdfgen.rewriting.fuse import fuse
@@ -262,7 +262,7 @@ def flattened(rng: np.random.Generator, turned: bool) -> tuple[Layer, Sample]:
     operands = (Arg((1, inputs)), right if turned else right.T.copy(), weights(rng, outputs))
     sample = Sample("Gemm", operands, given)
     source = Tensor("i0", (1, channels, high, wide), row_axis=2)
-    return flattened_gemm(sample.layer(), source), sample
+    return unflatten_gemm(sample.layer(), source), sample
 
 
 FLATTENED = ways(

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from csdfgen.cli import main
-from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, repetition_vector, with_serial_loops
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops, repetition_vector
 from csdfgen.dataflow.graph_json import write_graph
-from csdfgen.dataflow.transform import with_space_channels
+from csdfgen.dataflow.transform import add_space_channels
 from csdfgen.errors import GraphError, ToolError
 from schedules.analysis import to_json
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
 from sdf3_bridge.iteration import sdf3_iteration
 from sdf3_bridge.names import encode_name
-from sdf3_bridge.prepare import for_buffersize, for_tool, stretched, with_loops
+from sdf3_bridge.prepare import add_loops, prepare_buffersize, reduce_graph, stretch_times
 from sdf3_bridge.sdf3read import from_xml
 from tests.graphs import convolution, ring
 from tests.standin import DATA, Reply, asked, asked_graph, read_transcript, stand_in
@@ -92,7 +92,7 @@ def two_and_three() -> CsdfGraph:
         Channel("a/b", "A 1", "B", (1, 1), (1, 1, 0)),
         Channel("b a", "B", "A 1", (1, 1, 0), (1, 1), 3),
     )
-    return with_serial_loops(
+    return add_serial_loops(
         CsdfGraph("2 & 3", (Actor("A 1", (1, 1)), Actor("B", (1, 1, 1))), channels)
     )
 
@@ -153,7 +153,7 @@ def test_the_fraction_is_not_called_exact_where_only_digits_are_known(
 ) -> None:
     import schedules.throughput
 
-    graph = with_serial_loops(
+    graph = add_serial_loops(
         CsdfGraph("ring", (Actor("A", (2,)), Actor("B", (3,))), ring().channels)
     )
     monkeypatch.setattr(schedules.throughput, "MAX_EVENTS", 0)
@@ -166,7 +166,7 @@ def test_the_fraction_is_not_called_exact_where_only_digits_are_known(
 
 
 def test_capacities_become_channels_back(sdf3: Sdf3) -> None:
-    chain = with_serial_loops(
+    chain = add_serial_loops(
         CsdfGraph(
             "ring", (Actor("A", (2,)), Actor("B", (3,))), (Channel("ab", "A", "B", (1,), (1,)),)
         )
@@ -207,10 +207,10 @@ def test_self_loops_are_added_where_sdf3_needs_them_and_it_is_said(sdf3: Sdf3) -
         actors,
         (Channel("ab", "A", "B", (1, 1), (2,)), Channel("ba", "B", "A", (4,), (2, 2), 8)),
     )
-    exact = throughput(with_serial_loops(graph)).value
+    exact = throughput(add_serial_loops(graph)).value
     assert throughput(graph).value > exact
     tool = sdf3(
-        repetition_vector=vector(with_loops(graph)[0]), throughput=rate(f"{float(exact) / 2:.6g}")
+        repetition_vector=vector(add_loops(graph)[0]), throughput=rate(f"{float(exact) / 2:.6g}")
     )
     found = analyze_sdf3(graph, tool=tool)
     assert found.throughput is not None and found.throughput.value == exact
@@ -253,7 +253,7 @@ def with_phases(*counts: int) -> CsdfGraph:
         )
         for i, (a, b) in enumerate(ends)
     )
-    return with_serial_loops(CsdfGraph("ring", actors, channels))
+    return add_serial_loops(CsdfGraph("ring", actors, channels))
 
 
 REFUSED: dict[str, tuple[CsdfGraph, str]] = {
@@ -383,7 +383,7 @@ def test_no_answer(algorithm: str, sdf3: Sdf3) -> None:
 def chain() -> CsdfGraph:
     """Two actors and a channel; capacity 1 gives 1/5, capacity 2 gives 1/3."""
     actors = Actor("A", (2,)), Actor("B", (3,))
-    return with_serial_loops(
+    return add_serial_loops(
         CsdfGraph("ring", actors, (Channel("ab", "A", "B", (1,), (1,), token_bytes=6),))
     )
 
@@ -458,8 +458,8 @@ def test_distributions_that_do_not_have_their_throughput(sdf3: Sdf3) -> None:
 
 
 def test_overlap_loops_are_left_out_and_their_size_is_added(sdf3: Sdf3) -> None:
-    graph = with_serial_loops(replace(convolution(), name="ring"))
-    sizing = for_buffersize(with_loops(for_tool(graph))[0], in_bytes=False)
+    graph = add_serial_loops(replace(convolution(), name="ring"))
+    sizing = prepare_buffersize(add_loops(reduce_graph(graph))[0], in_bytes=False)
     assert [channel.name for channel in sizing.outside] == ["rows"]
     capacities = {
         "in": 2,
@@ -490,8 +490,8 @@ def test_bytes_are_the_tokens_of_sdf3(sdf3: Sdf3) -> None:
         Channel("bc", "B", "C", (1,), (1,), token_bytes=4),
     )
     actors = *ring().actors, Actor("C", (1,))
-    graph = with_serial_loops(CsdfGraph("ring", actors, ends))
-    sent = for_buffersize(graph, in_bytes=True)
+    graph = add_serial_loops(CsdfGraph("ring", actors, ends))
+    sent = prepare_buffersize(graph, in_bytes=True)
     assert (sent.weights, [channel.production for channel in sent.graph.channels[:2]]) == (
         {"ab": 3, "bc": 2},
         [(3,), (2,)],
@@ -546,7 +546,7 @@ def test_kiter_is_told_wrong_where_actors_may_overlap(kiter: Callable[[Reply], P
         ):
             analyze_kiter(ring(), tool=kiter(answer))
     with pytest.raises(ToolError) as error:
-        analyze_kiter(with_serial_loops(ring()), tool=kiter(reply("kiter_no_limit")))
+        analyze_kiter(add_serial_loops(ring()), tool=kiter(reply("kiter_no_limit")))
     assert "not reliable" not in str(error.value)
 
 
@@ -565,7 +565,7 @@ def test_limits_of_sdf3_are_no_warning_where_kiter_is_asked(
 
 
 def test_kiter_is_told_wrong_about_an_actor_that_is_alone(kiter: Callable[[Reply], Path]) -> None:
-    graph = with_serial_loops(CsdfGraph("alone", (Actor("A", (2, 3)),), ()))
+    graph = add_serial_loops(CsdfGraph("alone", (Actor("A", (2, 3)),), ()))
     answer = Reply(reply("kiter_ring").stdout.replace("0.2", "0.4").replace("5.0", "2.5"))
     with pytest.raises(
         ToolError,
@@ -604,8 +604,8 @@ def test_inconsistent_graphs_never_reach_kiter(kiter: Callable[[Reply], Path]) -
 def test_kiter_is_asked_again_where_times_of_0_made_it_fail(tmp_path: Path) -> None:
     actors = Actor("A", (1,)), Actor("B", (0,)), Actor("C", (0,))
     channels = Channel("ab", "A", "B", (1,), (1,)), Channel("ac", "A", "C", (1,), (1,))
-    graph = with_serial_loops(CsdfGraph("zero", actors, channels))
-    longer = stretched(graph)
+    graph = add_serial_loops(CsdfGraph("zero", actors, channels))
+    longer = stretch_times(graph)
     assert longer is not None and (longer.factor, longer.added) == (2_000_000, 2)
     assert [actor.execution_times for actor in longer.graph.actors] == [(2_000_000,), (1,), (1,)]
     ring_text = reply("kiter_ring").stdout
@@ -633,8 +633,8 @@ def test_what_is_prepared_has_the_same_throughput() -> None:
         (two_and_three(), {"a/b": 2}),
         (convolution(), {"in": 3, "rows": 4}),
     ):
-        bounded = with_space_channels(graph, capacities)
-        assert throughput(for_tool(bounded)).value == throughput(graph, capacities).value
+        bounded = add_space_channels(graph, capacities)
+        assert throughput(reduce_graph(bounded)).value == throughput(graph, capacities).value
         assert repetition_vector(bounded) == repetition_vector(graph)
 
 

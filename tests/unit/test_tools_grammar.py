@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from csdfgen.errors import ToolError
 from sdf3_bridge.grammar import (
+    clean_errors,
     number,
-    plain_errors,
     read_consistency,
     read_k_periodic,
     read_repetition_vector,
@@ -250,6 +250,6 @@ def test_what_is_no_k_periodic_throughput(text: str, message: str) -> None:
 
 def test_errors_are_told_without_colours_places_and_stacks() -> None:
     text = "\x1b[1;31m[E][ R  reader.cpp:7]\x1b[0m cannot read it      \n\x1b[1;31m[E][ R  reader.cpp:7]\x1b[0m cannot read it\n"
-    assert plain_errors(text + "\n\x1b[1;35mCall stack from x:\n  lib(+0x1)\n") == "cannot read it"
-    assert plain_errors("one\ntwo\nthree\n") == "one; two"
-    assert plain_errors("\x1b[0m\n  \n") == ""
+    assert clean_errors(text + "\n\x1b[1;35mCall stack from x:\n  lib(+0x1)\n") == "cannot read it"
+    assert clean_errors("one\ntwo\nthree\n") == "one; two"
+    assert clean_errors("\x1b[0m\n  \n") == ""

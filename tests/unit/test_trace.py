@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import csdfgen
-from csdfgen.pages.trace import by_layer, chrome_trace, timed
+from csdfgen.pages.trace import chrome_trace, sum_by_layer, time_firings
 from csdfgen.planning.plan import Plan
 from tests.command import Call, refused
 
@@ -22,13 +22,13 @@ def plan() -> Plan:
 
 def test_every_firing_has_its_time(plan: Plan) -> None:
     (tensor,) = plan.network.inputs
-    firings = timed(plan, {tensor.name: np.zeros(tensor.shape, np.float32)}, repeats=2)
+    firings = time_firings(plan, {tensor.name: np.zeros(tensor.shape, np.float32)}, repeats=2)
     assert [(one.actor, one.phase) for one in firings] == list(plan.order)
     assert firings[0].start == 0
     for before, after in pairwise(firings):
         assert before.start <= before.end == after.start
     assert max(one.alive for one in firings) == plan.lifetimes.peak_live
-    layers = by_layer(firings)
+    layers = sum_by_layer(firings)
     assert sum(one.firings for one in layers) == len(firings)
     assert sum(one.seconds for one in layers) == pytest.approx(firings[-1].end / 1e9)
     assert [one.seconds for one in layers] == sorted((o.seconds for o in layers), reverse=True)

@@ -20,7 +20,7 @@ from csdfgen.cli import tune as tune_command
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError
-from csdfgen.goals.choice import profile_for
+from csdfgen.goals.choice import load_profile
 from csdfgen.model.network import Network
 from csdfgen.model.options import ways_text
 from csdfgen.planning.saved import read_saved
@@ -29,7 +29,7 @@ from csdfgen.tuning.file import (
     Timing,
     Tuning,
     best_variants,
-    machine_of,
+    describe_machine,
     read_tuning,
     tuned_profile,
     write_tuning,
@@ -85,7 +85,7 @@ def key_of(found: Tuning, text: str) -> str:
 
 
 def test_every_shape_and_height_is_measured_once(network: Network, measured: Tuning) -> None:
-    assert measured.machine == machine_of()
+    assert measured.machine == describe_machine()
     own = measured.shapes[key_of(measured, "Conv 1x32x12x16")]  # of two layers
     assert set(own) == {1, 2, 4, 7, 8, 12}
     for height, ways in own.items():
@@ -240,7 +240,7 @@ def test_a_plan_with_tuning(network: Network, measured: Tuning, tmp_path: Path) 
     assert json.loads(plan.options.ways).keys() == {"conv1", "conv2"} | (
         {"first"} & json.loads(plan.options.ways).keys()
     )
-    spent = {one.name: one.seconds for one in estimate(plan, profile_for(plan.options)).layers}
+    spent = {one.name: one.seconds for one in estimate(plan, load_profile(plan.options)).layers}
     assert spent["conv1"] == pytest.approx(3e-6)
     x = np.random.default_rng(1).standard_normal((1, 3, 12, 16)).astype(np.float32)
     y = runtime.run(plan, x)["y"]

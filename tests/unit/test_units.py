@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from csdfgen.errors import InputError, options_as_flags
-from csdfgen.model.kinds import effort_of, factor_of
+from csdfgen.errors import InputError, name_options_as_flags
+from csdfgen.model.kinds import parse_effort, parse_factor
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import SIZES, TIMES, memories_of, shown_size, shown_time, size_of, time_of
+from csdfgen.model.units import (
+    SIZES,
+    TIMES,
+    format_size,
+    format_time,
+    parse_memories,
+    parse_size,
+    parse_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +44,7 @@ from csdfgen.model.units import SIZES, TIMES, memories_of, shown_size, shown_tim
     ],
 )
 def test_sizes_that_are_understood(text: Any, bytes: int) -> None:
-    assert size_of(text) == bytes
+    assert parse_size(text) == bytes
 
 
 @pytest.mark.parametrize(
@@ -44,7 +52,7 @@ def test_sizes_that_are_understood(text: Any, bytes: int) -> None:
     [("20ms", 0.02), ("0.5s", 0.5), ("300us", 3e-4), ("5ns", 5e-9), ("2", 2.0), (0.25, 0.25)],
 )
 def test_times_that_are_understood(text: Any, seconds: float) -> None:
-    assert time_of(text) == pytest.approx(seconds)
+    assert parse_time(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,7 @@ def test_times_that_are_understood(text: Any, seconds: float) -> None:
 )  # fmt: skip
 def test_what_is_no_size_is_one_line_with_the_units(wrong: Any) -> None:
     with pytest.raises(InputError) as error:
-        size_of(wrong)
+        parse_size(wrong)
     said = str(error.value)
     assert (
         said.startswith(("memory=", "memory is not a finite"))
@@ -66,42 +74,45 @@ def test_what_is_no_size_is_one_line_with_the_units(wrong: Any) -> None:
 
 def test_what_has_no_end_is_not_shown_as_inf() -> None:
     with pytest.raises(InputError, match=r"^memory is not a finite number; a number above 0"):
-        size_of(1e400)
+        parse_size(1e400)
 
 
 @pytest.mark.parametrize("wrong", ["20", "20m", "20MB", "-1ms", "nan", "0s", 0, -1, math.nan, None])
 def test_what_is_no_time_is_one_line_with_the_units(wrong: Any) -> None:
     if wrong == "20":
-        assert time_of(wrong) == 20  # alone a number of seconds, in a text as well
+        assert parse_time(wrong) == 20  # alone a number of seconds, in a text as well
         return
     with pytest.raises(InputError) as error:
-        time_of(wrong)
+        parse_time(wrong)
     assert all(unit in str(error.value) for unit in TIMES)
 
 
 def test_errors_speak_of_flags_on_the_command_line() -> None:
-    with options_as_flags(), pytest.raises(InputError, match=r"^--memory 5XB: 'XB' is no unit"):
-        size_of("5XB")
+    with (
+        name_options_as_flags(),
+        pytest.raises(InputError, match=r"^--memory 5XB: 'XB' is no unit"),
+    ):
+        parse_size("5XB")
 
 
 @given(st.integers(1, 2**60))
 def test_a_size_that_is_shown_is_read_as_no_less(size: int) -> None:
-    assert size <= size_of(shown_size(size)) < size + 1024
+    assert size <= parse_size(format_size(size)) < size + 1024
 
 
 @given(st.floats(1e-8, 1e6))
 def test_a_time_that_is_shown_is_read_as_no_less(seconds: float) -> None:
-    again = time_of(shown_time(seconds))
+    again = parse_time(format_time(seconds))
     assert seconds * (1 - 1e-6) <= again <= seconds * 1.02
 
 
 def test_a_fast_memory_is_no_larger_than_the_slow_one() -> None:
-    assert memories_of("8MiB", "8MiB") == (8 * 2**20, 8 * 2**20)
+    assert parse_memories("8MiB", "8MiB") == (8 * 2**20, 8 * 2**20)
     said = r"^fast of 8,388,608 bytes is larger than slow of 262,144; exchange them"
     with pytest.raises(InputError, match=said):
-        memories_of("8MiB", "256KiB")
+        parse_memories("8MiB", "256KiB")
     with pytest.raises(InputError, match=r"^slow='8Mib': 'Mib' is no unit"):
-        memories_of("1KiB", "8Mib")
+        parse_memories("1KiB", "8Mib")
 
 
 # Options ----------------------------------------------------------------------------------------
@@ -112,14 +123,14 @@ def test_a_fast_memory_is_no_larger_than_the_slow_one() -> None:
     [("low", "low"), (30, "30s"), ("30", "30s"), ("30s", "30s"), ("250ms", "0.25s"), (0.5, "0.5s")],
 )
 def test_effort_is_a_word_or_seconds(given: Any, kept: str) -> None:
-    assert effort_of(given) == kept
+    assert parse_effort(given) == kept
     assert PlanOptions(effort=given).effort == kept
 
 
 @pytest.mark.parametrize("wrong", ["lots", "", "-1", 0, math.nan, None, 1e300, "1h", True])
 def test_an_effort_that_is_none_is_one_line(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"^effort=.*low, normal, high, or seconds above 0"):
-        effort_of(wrong)
+        parse_effort(wrong)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def test_an_effort_that_is_none_is_one_line(wrong: Any) -> None:
 )
 def test_a_factor_below_one_is_one_line(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"^recompute=.* a factor from 1"):
-        factor_of(wrong)
+        parse_factor(wrong)
 
 
 @pytest.mark.parametrize(

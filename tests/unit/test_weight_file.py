@@ -19,7 +19,7 @@ import runtime.session
 from csdfgen.errors import InputError
 from csdfgen.lowering import weight_file
 from csdfgen.lowering.weight_file import WeightFile
-from csdfgen.program.instructions import address_of
+from csdfgen.program.instructions import get_address
 from tests.builder import reference
 from tests.command import ROOT, Call
 from tests.models import model
@@ -149,7 +149,7 @@ def test_programs_of_one_process_share_arrays(tmp_path: Path, cache: Path) -> No
     np.testing.assert_allclose(y, same, rtol=1e-4, atol=1e-4)
 
     def places(frame: runtime.session.Executable) -> set[int]:
-        return {address_of(a) for a in frame._bound.weights if a.nbytes > 4 * WIDE * WIDE - 1}
+        return {get_address(a) for a in frame._bound.weights if a.nbytes > 4 * WIDE * WIDE - 1}
 
     assert len(places(one)) == 3 and places(one) == places(other)
     assert len(list(cache.iterdir())) == 1  # nothing new for another one

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.families.presented import Presented
 from csdfgen.backends.native.ways import Ways
 from tests.native_steps import compiler_missing
@@ -98,7 +98,7 @@ def test_convolution_of_other_rows(seed: int, axis: int | None) -> None:
     given = {"pads": integers(rng, 0, 3, 4), "strides": integers(rng, 1, 3)}
     sample = Sample("Conv", (Arg((1, ins, 20, 17), axis), weights), given)
     layer = sample.layer()
-    assert isinstance(family_of(layer), Presented)
+    assert isinstance(match_family(layer), Presented)
     check(sample, rng, set(), own=False)
     native = Recorded()
     run_scattered(layer, sample.feeds(), 5, TOGETHER, None, None, native)

@@ -20,7 +20,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import ModelError
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from tests.networks import with_last_scores
 from tests.zoo_page import sources
 from zoo_models import ALIASES, ZOO, ZooError, count, parse
@@ -53,7 +53,7 @@ def test_parameters_and_multiply_accumulates_are_the_published_ones(name: str) -
     assert holds(parameters, published.parameters, published.parameters_are)
     network = csdfgen.load(model)
     macs = sum(
-        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        get_operator(layer).cost(layer, Rows(0, layer.output.rows))
         for layer in network.layers
         if layer.op_type in PRODUCTS
     )

@@ -48,7 +48,7 @@ def bindings(name: str) -> ModuleType:
         ) from None
 
 
-def got(result: tuple[Any, ...]) -> Any:
+def unwrap_result(result: tuple[Any, ...]) -> Any:
     """What a call returned besides its error. Raises CudaError."""
     error, *values = result
     if error:
@@ -57,7 +57,7 @@ def got(result: tuple[Any, ...]) -> Any:
 
 
 @cache
-def found() -> Device:
+def find_device() -> Device:
     """The device. Raises ToolError where there is none."""
     if struct.calcsize("P") != 8:
         raise ToolError(
@@ -65,19 +65,24 @@ def found() -> Device:
         )
     cu = bindings("driver")
     try:
-        got(cu.cuInit(0))
-        one = got(cu.cuDeviceGet(0))
+        unwrap_result(cu.cuInit(0))
+        one = unwrap_result(cu.cuDeviceGet(0))
         attributes = cu.CUdevice_attribute
         names = (
             "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "INTEGRATED", "MANAGED_MEMORY",
             "HOST_REGISTER_SUPPORTED", "MULTIPROCESSOR_COUNT", "CLOCK_RATE", "MAX_THREADS_PER_BLOCK",
         )  # fmt: skip
         major, minor, integrated, managed, registers, units, kilohertz, group = (
-            got(cu.cuDeviceGetAttribute(getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), one))
+            unwrap_result(
+                cu.cuDeviceGetAttribute(getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), one)
+            )
             for name in names
         )
-        title = got(cu.cuDeviceGetName(128, one)).split(b"\0")[0].decode()
-        driver, memory = got(cu.cuDriverGetVersion()), got(cu.cuDeviceTotalMem(one))
+        title = unwrap_result(cu.cuDeviceGetName(128, one)).split(b"\0")[0].decode()
+        driver, memory = (
+            unwrap_result(cu.cuDriverGetVersion()),
+            unwrap_result(cu.cuDeviceTotalMem(one)),
+        )
     except (
         CudaError,
         RuntimeError,

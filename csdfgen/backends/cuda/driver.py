@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.cuda.devices import CudaError, Device, bindings, found, got
+from csdfgen.backends.cuda.devices import CudaError, Device, bindings, find_device, unwrap_result
 from csdfgen.backends.device.build import Builder, BuildError
 from csdfgen.backends.device.driver import Local, Size
 from csdfgen.backends.device.shapes import Blocks
-from csdfgen.backends.device.sources import function_of
+from csdfgen.backends.device.sources import function_name
 from csdfgen.backends.device.work import Units
 from csdfgen.errors import ToolError
 
@@ -32,13 +32,13 @@ RECORDS = 65_535
 """Of a launch: the largest second axis of a grid."""
 
 
-def compiled(text: str, capability: int) -> bytes:
+def compile_kernel(text: str, capability: int) -> bytes:
     """The binary of a kernel for a compute capability, or its PTX where NVRTC knows none but lower ones, which the driver
     compiles for its device. Raises BuildError with the log, ToolError where there is no NVRTC.
     """
     nvrtc = bindings("nvrtc")
     try:
-        known = got(nvrtc.nvrtcGetSupportedArchs())
+        known = unwrap_result(nvrtc.nvrtcGetSupportedArchs())
     except RuntimeError as error:  # what cuda-bindings raise where there is no library
         raise ToolError(f"CUDA needs NVRTC ({error}): pip install 'csdfgen[cuda]'") from None
     kind, most = "sm", capability
@@ -49,19 +49,19 @@ def compiled(text: str, capability: int) -> bytes:
             f"error: NVRTC compiles for {min(known)} and above, the device has {capability}"
         )
     options = [one.encode() for one in (f"--gpu-architecture={kind}_{most}", *OPTIONS)]
-    program = got(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    program = unwrap_result(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
     try:
-        got(nvrtc.nvrtcCompileProgram(program, len(options), options))
+        unwrap_result(nvrtc.nvrtcCompileProgram(program, len(options), options))
         size, take = (
             (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
             if kind == "sm"
             else (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         )
-        content = bytearray(got(size(program)))
-        got(take(program, content))
+        content = bytearray(unwrap_result(size(program)))
+        unwrap_result(take(program, content))
     except CudaError as error:
-        log = bytearray(got(nvrtc.nvrtcGetProgramLogSize(program)))
-        got(nvrtc.nvrtcGetProgramLog(program, log))
+        log = bytearray(unwrap_result(nvrtc.nvrtcGetProgramLogSize(program)))
+        unwrap_result(nvrtc.nvrtcGetProgramLog(program, log))
         raise BuildError(log.decode(errors="replace").strip("\0") or str(error)) from None
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -82,11 +82,11 @@ class Cuda:
     name = "cuda"
 
     def __init__(self) -> None:
-        self.device: Device = found()
+        self.device: Device = find_device()
         self.blocks = Blocks.of("GPU", 1)
         self._cu, self._current = bindings("driver"), threading.local()
         self._first: _Buffer | None = None
-        self._context = got(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
+        self._context = unwrap_result(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
         device = self.device
         self.dots = device.capability >= DOTS
         self.units = Units.of("GPU", device.units, device.clock, 1, device.group)
@@ -107,7 +107,7 @@ class Cuda:
     def _enter(self) -> None:
         """Let calls of this thread be about the device."""
         if not hasattr(self._current, "context"):
-            got(self._cu.cuCtxSetCurrent(self._context))
+            unwrap_result(self._cu.cuCtxSetCurrent(self._context))
             self._current.context = self._context
 
     def _freed(self, at: Any, free: Callable[[Any], object] | None = None) -> None:
@@ -115,13 +115,13 @@ class Cuda:
         (free or self._cu.cuMemFree)(at)
 
     def _compiled(self, text: str) -> tuple[Any, bytes]:
-        content = compiled(text, self.device.capability)
+        content = compile_kernel(text, self.device.capability)
         return self._loaded(content), content
 
     def _loaded(self, binary: bytes) -> Any:
         self._enter()
         try:
-            return got(self._cu.cuModuleLoadData(binary))
+            return unwrap_result(self._cu.cuModuleLoadData(binary))
         except CudaError as error:
             raise BuildError(f"error: {error}") from None
 
@@ -132,8 +132,8 @@ class Cuda:
         try:
             if device.unified and not constant:
                 flags = cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL
-                return _Buffer(got(cu.cuMemAllocManaged(size, flags)), self._freed)
-            return _Buffer(got(cu.cuMemAlloc(size)), self._freed)
+                return _Buffer(unwrap_result(cu.cuMemAllocManaged(size, flags)), self._freed)
+            return _Buffer(unwrap_result(cu.cuMemAlloc(size)), self._freed)
         except CudaError as error:
             raise ToolError(
                 f"{what} of {size:,} bytes: {device.name} has {device.memory:,} in all and cannot give as many now ({error}); "
@@ -150,12 +150,12 @@ class Cuda:
         """See `Driver.store`."""
         self._enter()
         values = np.ascontiguousarray(values)
-        got(self._cu.cuMemcpyHtoD(buffer.at + start, values.ctypes.data, values.nbytes))
+        unwrap_result(self._cu.cuMemcpyHtoD(buffer.at + start, values.ctypes.data, values.nbytes))
 
     def fetch(self, buffer: _Buffer, start: int, values: np.ndarray) -> None:
         """Take bytes out of a buffer, behind all that was started."""
         self._enter()
-        got(self._cu.cuMemcpyDtoH(values.ctypes.data, buffer.at + start, values.nbytes))
+        unwrap_result(self._cu.cuMemcpyDtoH(values.ctypes.data, buffer.at + start, values.nbytes))
 
     @contextmanager
     def mapped(self, buffer: _Buffer, start: int, size: int, writes: bool) -> Iterator[np.ndarray]:
@@ -177,8 +177,10 @@ class Cuda:
         cu, address = self._cu, host.ctypes.data
         if self.device.registers:
             try:
-                got(cu.cuMemHostRegister(address, host.nbytes, cu.CU_MEMHOSTREGISTER_DEVICEMAP))
-                at = got(cu.cuMemHostGetDevicePointer(address, 0))
+                unwrap_result(
+                    cu.cuMemHostRegister(address, host.nbytes, cu.CU_MEMHOSTREGISTER_DEVICEMAP)
+                )
+                at = unwrap_result(cu.cuMemHostGetDevicePointer(address, 0))
                 return _Registered(
                     _Buffer(at, lambda _: self._freed(address, cu.cuMemHostUnregister))
                 )
@@ -190,13 +192,13 @@ class Cuda:
         """See `Driver.kernel`."""
         module = self._builder.program(name)
         self._enter()
-        return got(self._cu.cuModuleGetFunction(module, function_of(name).encode()))
+        return unwrap_result(self._cu.cuModuleGetFunction(module, function_name(name).encode()))
 
     def group(self, kernel: Any) -> int:
         """See `Driver.group`."""
         self._enter()
         about = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
-        return int(got(self._cu.cuFuncGetAttribute(about, kernel)))
+        return int(unwrap_result(self._cu.cuFuncGetAttribute(about, kernel)))
 
     def launch(
         self, kernel: Any, size: Size, local: Local, buffers: Sequence[_Buffer], first: int
@@ -227,18 +229,19 @@ class Cuda:
         if len(starts) == 1:
             (start,) = starts
             return start
-        graph, nodes = got(cu.cuGraphCreate(0)), list[list[Any]]()
+        graph, nodes = unwrap_result(cu.cuGraphCreate(0)), list[list[Any]]()
         for start, waits in zip(starts, behind(), strict=True):
             before = [node for one in waits for node in nodes[one]]
             nodes.append([self._node(graph, before, call) for call in start.calls])
         made = _Buffer(
-            got(cu.cuGraphInstantiate(graph, 0)), lambda at: self._freed(at, cu.cuGraphExecDestroy)
+            unwrap_result(cu.cuGraphInstantiate(graph, 0)),
+            lambda at: self._freed(at, cu.cuGraphExecDestroy),
         )
-        got(cu.cuGraphDestroy(graph))
+        unwrap_result(cu.cuGraphDestroy(graph))
 
         def run(held: object = starts) -> None:
             self._enter()
-            got(cu.cuGraphLaunch(made.at, 0))
+            unwrap_result(cu.cuGraphLaunch(made.at, 0))
 
         return run
 
@@ -249,21 +252,21 @@ class Cuda:
         node.func, node.kernelParams = kernel, places
         node.gridDimX, node.gridDimY, node.gridDimZ, *block = sizes
         node.blockDimX, node.blockDimY, node.blockDimZ = block
-        return got(self._cu.cuGraphAddKernelNode(graph, before, len(before), node))
+        return unwrap_result(self._cu.cuGraphAddKernelNode(graph, before, len(before), node))
 
     def wait(self) -> None:
         """See `Driver.wait`."""
         self._enter()
-        got(self._cu.cuCtxSynchronize())
+        unwrap_result(self._cu.cuCtxSynchronize())
 
     def mark(self) -> Callable[[], int]:
         """See `Driver.mark`: nanoseconds from the first mark of this device on."""
         self._enter()
         cu = self._cu
-        event = _Buffer(got(cu.cuEventCreate(0)), self._destroyed)
-        got(cu.cuEventRecord(event.at, 0))
+        event = _Buffer(unwrap_result(cu.cuEventCreate(0)), self._destroyed)
+        unwrap_result(cu.cuEventRecord(event.at, 0))
         first = self._first = self._first or event
-        return lambda: int(1e6 * got(cu.cuEventElapsedTime(first.at, event.at)))
+        return lambda: int(1e6 * unwrap_result(cu.cuEventElapsedTime(first.at, event.at)))
 
     def _destroyed(self, event: Any) -> None:
         self._enter()
@@ -279,7 +282,7 @@ class _Start:
     def __call__(self) -> None:
         self._driver._enter()
         for call in self.calls:
-            got(self._driver._cu.cuLaunchKernel(*call))
+            unwrap_result(self._driver._cu.cuLaunchKernel(*call))
 
 
 class _Copied:

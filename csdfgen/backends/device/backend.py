@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from csdfgen.backends.device.bound import DeviceBound, Touched, Uploaded, is_move
-from csdfgen.backends.device.chains import chained
+from csdfgen.backends.device.chains import fuse_chains
 from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.memory import DeviceMemory
@@ -22,7 +22,7 @@ from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.bound import moves
 from csdfgen.model.formats import BFLOAT16
 from csdfgen.model.network import Layer
-from csdfgen.model.options import ways_of
+from csdfgen.model.options import parse_ways
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Code, Form, Move, Step, View
 
@@ -38,7 +38,7 @@ class DeviceKernels(NativeKernels):
 
     def __init__(self, driver: Driver, title: str, ways: str = "") -> None:
         self._driver, self._title, self.name = driver, title, driver.name
-        self._chosen = ways_of(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
+        self._chosen = parse_ways(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
         super().__init__(_Text(), ways=Ways(exact=True, pairs=not driver.dots, fused=True))  # type: ignore[arg-type]
 
     def refusal(self, layer: Layer) -> str | None:
@@ -104,7 +104,7 @@ class DeviceKernels(NativeKernels):
         """See `Backend.lower`."""
         if isinstance(step, Move):
             return moves(step)
-        return chained(super().lower(step, constants), constants)
+        return fuse_chains(super().lower(step, constants), constants)
 
     def _family(self, layer: Layer) -> Family | None:
         """The family that computes a layer, if the device has its kernels."""

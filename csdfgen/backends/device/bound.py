@@ -16,19 +16,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from csdfgen.backends.device.chains import CHAIN, Touched, bare, links, spans_of
+from csdfgen.backends.device.chains import CHAIN, Touched, links, list_spans, strip_instruction
 from csdfgen.backends.device.driver import Driver, Local
 from csdfgen.backends.device.elements import definitions
-from csdfgen.backends.device.launches import MOST_LOSS, PORTS, Launch, behind, levels, saved
+from csdfgen.backends.device.launches import (
+    MOST_LOSS,
+    PORTS,
+    Launch,
+    count_saved_launches,
+    find_dependences,
+    levels,
+)
 from csdfgen.backends.device.loops import Loop, Span
 from csdfgen.backends.device.memory import DeviceMemory
-from csdfgen.backends.device.series import Member, table
-from csdfgen.backends.device.shapes import blocks_of, items_of, most_zeros, named
-from csdfgen.backends.device.sources import joins, members, series
-from csdfgen.backends.device.work import Load, terms_of
+from csdfgen.backends.device.series import Member, build_table
+from csdfgen.backends.device.shapes import (
+    count_work_items,
+    kernel_name,
+    max_padding,
+    parse_kernel_name,
+)
+from csdfgen.backends.device.sources import can_join_series, members, series
+from csdfgen.backends.device.work import Load, count_terms
 from csdfgen.backends.native.bound import Addresses
-from csdfgen.backends.native.structures import copy_kernel, record_of
-from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
+from csdfgen.backends.native.structures import copy_kernel, get_record
+from csdfgen.program.instructions import (
+    Array,
+    Constants,
+    Instruction,
+    Ref,
+    address_bounds,
+    get_address,
+)
 from csdfgen.program.steps import Code, Driven, Port
 
 __all__ = ["DeviceBound", "Touched", "Uploaded", "is_move"]
@@ -107,7 +126,7 @@ class _PortMoves:
         stored, inside = port.stored(array), np.dtype(port.dtype)
         ends = (inside, array.dtype) if port.output else (array.dtype, inside)
         self.form, self.kernel = (array.dtype, array.strides, array.shape), copy_kernel(*ends)
-        base = address_of(array) - bounds_of(array)[0]
+        base = get_address(array) - address_bounds(array)[0]
         tables, self.starts, self.items = _Tables(), dict[int, int](), dict[int, int]()
         for number, (rows, starts, place) in moves.items():
             there = base + sum(s * step for s, step in zip(starts, stored.strides, strict=False))
@@ -128,7 +147,7 @@ class _Opened:
     """
 
     def __init__(self, driver: Driver, array: np.ndarray, output: bool) -> None:
-        low, high = bounds_of(array)
+        low, high = address_bounds(array)
         self.array, size = array, max(1, high - low)
         there: Any = (ctypes.c_uint8 * size).from_address(low)
         self.window = driver.window(np.frombuffer(there, np.uint8), output)
@@ -142,7 +161,7 @@ _Make = Callable[[], Callable[[], None]]
 
 class _Recorded:
     """Starts launches that follow each other and touch no array of the caller's, in one call where the driver has one.
-    first: number of the first one. waits: see `launches.behind`, of all launches.
+    first: number of the first one. waits: see `launches.find_dependences`, of all launches.
     """
 
     def __init__(
@@ -181,11 +200,11 @@ class DeviceBound:
         self._started: dict[Callable[[], None], Callable[[], None]] = {}
         constants, tables = uploaded.constants, _Tables()
         plain = [
-            bare(one)
+            strip_instruction(one)
             for one in program.instructions
             if not is_move(one) and one.kernel != CHAIN and definitions(one.kernel) is None
         ]
-        tables.put(np.zeros(most_zeros(plain, constants), np.float32))  # the first of all
+        tables.put(np.zeros(max_padding(plain, constants), np.float32))  # the first of all
         addresses = Addresses(
             constants,
             {name: (MEMORY | start, 1) for name, start in memory.starts.items()},
@@ -204,19 +223,19 @@ class DeviceBound:
                 record, count = loop.bytes(driver.blocks.span)
                 at = tables.put(np.frombuffer(record, np.uint8))
                 reads, writes = map(_in_memory, loop.spans(MEMORY))
-                terms = terms_of(one, constants)
+                terms = count_terms(one, constants)
                 self._instructions.append(
                     _Prepared(one.kernel, at, (count, 1), reads, writes, terms)
                 )
             else:
-                maps = [bare(one)]
+                maps = [strip_instruction(one)]
                 if one.kernel == CHAIN:
                     first, *_ = maps = links(one)
                     head = np.array([len(maps), 0, 0, 0], np.int32).view(np.uint8)
                     at = tables.put(np.concatenate((head, addresses.steps(maps)[0])))
                 else:
                     first, at = next(where)
-                terms = sum(terms_of(each, constants) for each in maps)
+                terms = sum(count_terms(each, constants) for each in maps)
 
                 def made(
                     word: str,
@@ -225,8 +244,10 @@ class DeviceBound:
                     first: Instruction = first,
                     terms: float = terms,
                 ) -> _Prepared:
-                    name = named(one.kernel, word)
-                    items = items_of(first, constants, blocks_of(name, driver.blocks)[1])
+                    name = kernel_name(one.kernel, word)
+                    items = count_work_items(
+                        first, constants, parse_kernel_name(name, driver.blocks)[1]
+                    )
                     return _Prepared(name, at, items, *_touched(one, addresses), terms)
 
                 usual = made("")
@@ -280,9 +301,9 @@ class DeviceBound:
             return self._loss([some[k] for k in which])
 
         launches = levels(self._memory.size, touched, loss)
-        if saved(launches, [one.kernel for one in some]) < LEAST_SAVED:
+        if count_saved_launches(launches, [one.kernel for one in some]) < LEAST_SAVED:
             launches = levels(self._memory.size, touched)
-        waits = cache(partial(behind, launches, touched))
+        waits = cache(partial(find_dependences, launches, touched))
         launches = [[[numbers[k] for k in stage] for stage in one] for one in launches]
         order = [number for launch in launches for stage in launch for number in stage]
         records = np.array([self._instructions[number].record for number in order], np.int32)
@@ -317,7 +338,7 @@ class DeviceBound:
     def _loss(self, some: Sequence[_Prepared]) -> float:
         """What is lost if one group computes instructions of one kernel, in launches."""
         moves, local = some[0].kernel.startswith("port."), self._local(some[0].kernel)
-        if not moves and not joins(some[0].kernel):
+        if not moves and not can_join_series(some[0].kernel):
             return inf
         loads = [
             Load(one.terms, prod(-(-n // m) for n, m in zip(one.items, local, strict=False)))
@@ -327,7 +348,7 @@ class DeviceBound:
 
     def _local(self, kernel: str) -> Local:
         arrays = kernel.startswith("port.") or definitions(kernel) is not None
-        return LOCAL if arrays else (*blocks_of(kernel, self._driver.blocks)[1].local, 1)
+        return LOCAL if arrays else (*parse_kernel_name(kernel, self._driver.blocks)[1].local, 1)
 
     def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> _Make:
         local = self._local(name)
@@ -403,7 +424,7 @@ class DeviceBound:
                 name = series(self._joined | {one.kernel for one, _ in self._ports.values()}, most)
                 stages = [[one for n in stage if (one := member(n))] for stage in launch]
                 kernel = driver.kernel(name)
-                which = driver.uploaded(table([one for one in stages if one], members(name)))
+                which = driver.uploaded(build_table([one for one in stages if one], members(name)))
                 known[:] = forms, kernel, which, min(driver.units.items, driver.group(kernel))
             _, kernel, which, items = known
             none = self._memory.buffer
@@ -444,7 +465,7 @@ class DeviceBound:
 
 def _loop(one: Instruction, constants: Constants, addresses: Addresses) -> Loop:
     """An instruction of a kernel on arrays, its dimensions as numbers."""
-    record = record_of(one)
+    record = get_record(one)
     dims = () if record.rank == 0 else constants.rows_of(record.dims)[: record.rank]
 
     def of(ref: Ref | None) -> int:
@@ -464,7 +485,7 @@ def _in_memory(spans: Sequence[Span]) -> list[Span]:
 def _touched(one: Instruction, addresses: Addresses) -> tuple[list[Span], list[Span]]:
     """What an instruction of a family reads and writes of memory."""
     both = []
-    for spans in spans_of(one):
+    for spans in list_spans(one):
         found = [(addresses.of(ref) & _OFFSET, size) for ref, size in spans]
         both.append([(at, at + size) for at, size in found])
     reads, writes = both

@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Any
 
 from csdfgen.backends.device.shapes import Blocks
-from csdfgen.backends.device.sources import text_of
-from csdfgen.cache import folder_of, prune, release, use
+from csdfgen.backends.device.sources import assemble_source
+from csdfgen.cache import get_folder, prune, release, use
 from csdfgen.errors import CsdfgenError, ToolError
 from csdfgen.files import write_bytes
 
@@ -61,11 +61,11 @@ class Builder:
         return found
 
     def _built(self, kernel: str) -> Any:
-        text = text_of(kernel, self._blocks)
+        text = assemble_source(kernel, self._blocks)
         key = hashlib.sha256("\0".join((*self._known, text)).encode()).hexdigest()
         file = None
         try:
-            file = folder_of(self._folder) / f"{key}.bin"
+            file = get_folder(self._folder) / f"{key}.bin"
             if use(file):
                 return self._loaded(_checked(file.read_bytes()))
         except ToolError as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from csdfgen.backends.native.structures import record_of
-from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref, row_pool
+from csdfgen.backends.native.structures import get_record
+from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref, find_row_pool
 
 MAP, CHAIN = "map_of", "maps_of"
 
@@ -25,14 +25,14 @@ class Touched(NamedTuple):
     blocks: str = ""
 
 
-def bare(one: Instruction) -> Instruction:
+def strip_instruction(one: Instruction) -> Instruction:
     """An instruction of a family as native code has it."""
     return Instruction(
         one.kernel, one.fields[:-1], one.refs[: len(one.refs) - len(one.fields[-1].sizes)]
     )
 
 
-def spans_of(one: Instruction) -> tuple[list[tuple[Ref, int]], list[tuple[Ref, int]]]:
+def list_spans(one: Instruction) -> tuple[list[tuple[Ref, int]], list[tuple[Ref, int]]]:
     """Where what an instruction reads and writes begins, and its bytes."""
     touched: Touched = one.fields[-1]
     refs: Sequence[Any] = one.refs[len(one.refs) - len(touched.sizes) :]
@@ -42,8 +42,8 @@ def spans_of(one: Instruction) -> tuple[list[tuple[Ref, int]], list[tuple[Ref, i
 
 def links(one: Instruction) -> list[Instruction]:
     """The maps of a chain."""
-    count, *fields = bare(one).fields
-    refs = bare(one).refs
+    count, *fields = strip_instruction(one).fields
+    refs = strip_instruction(one).refs
     f, r = len(fields) // count, len(refs) // count
     return [
         Instruction(MAP, tuple(fields[k * f : k * f + f]), refs[k * r : k * r + r])
@@ -51,7 +51,7 @@ def links(one: Instruction) -> list[Instruction]:
     ]
 
 
-def chained(made: Sequence[Instruction], constants: Constants) -> list[Instruction]:
+def fuse_chains(made: Sequence[Instruction], constants: Constants) -> list[Instruction]:
     """The same instructions, maps of the same elements as one."""
     found: list[list[Instruction]] = []
     for one in made:
@@ -65,18 +65,18 @@ def chained(made: Sequence[Instruction], constants: Constants) -> list[Instructi
 
 def _goes_on(first: Instruction, after: Instruction, constants: Constants) -> bool:
     """Whether a map writes the elements of another one, and reads of these its own alone."""
-    one, two = (record_of(bare(x)) for x in (first, after))
+    one, two = (get_record(strip_instruction(x)) for x in (first, after))
     if (one.count, one.columns, one.channels) != (two.count, two.columns, two.channels):
         return False
     if one.out != two.out or one.stride != two.stride:
         return False
-    pool, made = row_pool(two.out), constants.rows_of(two.out)
+    pool, made = find_row_pool(two.out), constants.rows_of(two.out)
     size = _FLOAT * ((two.columns - 1) * two.stride + two.channels)
     for source in two.operands:
         if (
             source.rows is None
-            or row_pool(source.rows) in (WEIGHTS, None)
-            or row_pool(source.rows) != pool
+            or find_row_pool(source.rows) in (WEIGHTS, None)
+            or find_row_pool(source.rows) != pool
         ):
             continue
         if (
@@ -99,12 +99,12 @@ def _chain(some: Sequence[Instruction]) -> Instruction:
     reads: dict[tuple[Ref, int], None] = {}
     writes: dict[tuple[Ref, int], None] = {}
     for one in some:
-        read, written = spans_of(one)
+        read, written = list_spans(one)
         reads |= dict.fromkeys(read)
         writes |= dict.fromkeys(written)
     spans = [*reads, *writes]
     touched = Touched(len(reads), len(writes), tuple(size for _, size in spans))
-    plain = [bare(one) for one in some]
+    plain = [strip_instruction(one) for one in some]
     fields = (len(some), *(field for one in plain for field in one.fields), touched)
     refs = (*(ref for one in plain for ref in one.refs), *(ref for ref, _ in spans))
     return Instruction(CHAIN, fields, refs)

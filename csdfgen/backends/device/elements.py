@@ -275,7 +275,7 @@ def definitions(kernel: str) -> Mapping[str, str] | None:
     return next((one for one in made if one is not None), None)
 
 
-def every() -> Iterator[str]:
+def list_kernels() -> Iterator[str]:
     """The names of all kernels on strided arrays."""
     whole = _TYPES["i64"]
     operations = {
@@ -293,7 +293,7 @@ def every() -> Iterator[str]:
 _SIZES = {one.stored: one.bits // 8 for one in _TYPES.values()}
 
 
-def bytes_of(kernel: str) -> tuple[int, int]:
+def element_bytes(kernel: str) -> tuple[int, int]:
     """Bytes of an element that is read, the largest, and of one that is written."""
     given = {"T": "int64_t", **(definitions(kernel) or {})}
     return _SIZES[given.get("T2", given["T"])], _SIZES[given.get("RESULT", given["T"])]

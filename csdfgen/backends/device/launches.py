@@ -114,7 +114,7 @@ def _beyond(
     return found
 
 
-def behind(launches: Sequence[Launch], touched: Sequence[Touched]) -> list[list[int]]:
+def find_dependences(launches: Sequence[Launch], touched: Sequence[Touched]) -> list[list[int]]:
     """The launches before each one that it has to wait for: those that write what it reads or writes, or read what it writes.
     Those that another one of these waits for are left out.
     """
@@ -158,6 +158,6 @@ def behind(launches: Sequence[Launch], touched: Sequence[Touched]) -> list[list[
     return found
 
 
-def saved(launches: Sequence[Launch], kernels: Sequence[Hashable]) -> int:
+def count_saved_launches(launches: Sequence[Launch], kernels: Sequence[Hashable]) -> int:
     """How many launches there would be more without series."""
     return sum(sum(len({kernels[n] for n in stage}) for stage in one) - 1 for one in launches)

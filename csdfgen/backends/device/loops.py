@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from csdfgen.backends.device.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
+from csdfgen.backends.device.elements import (
+    AT_PLACES,
+    COPY,
+    ELEMENT,
+    FOLD,
+    definitions,
+    element_bytes,
+)
 from csdfgen.backends.native.structures import constant
 
 RANK = constant("CSDF_RANK")
@@ -33,7 +40,7 @@ Dim = tuple[int, int, int, int, int]
 """Size, and bytes from one element to the next of a, b, c and the output."""
 
 
-def whole_memory(tag: int) -> Span:
+def whole_buffer(tag: int) -> Span:
     """All of a buffer."""
     return tag, tag | (1 << 61)
 
@@ -73,7 +80,7 @@ class Loop:
         given = definitions(self.kernel) or {}
         if int(given["FORM"]) == AT_PLACES:
             return list(self.dims), 0
-        size, made = bytes_of(self.kernel)
+        size, made = element_bytes(self.kernel)
         written = self._span(self.out, 4, made)
         for place, axis in self._operands():
             low, high = self._span(place, axis, size)
@@ -100,9 +107,9 @@ class Loop:
     def spans(self, memory: int) -> tuple[list[Span], list[Span]]:
         """What is read and what is written of memory, whose places begin with `memory`."""
         given = definitions(self.kernel) or {}
-        every = [whole_memory(memory)]
+        every = [whole_buffer(memory)]
         if int(given["FORM"]) not in (ELEMENT, FOLD, COPY) or "LOOKS" in given:
             return every, every
-        size, made = bytes_of(self.kernel)
+        size, made = element_bytes(self.kernel)
         read = [self._span(place, axis, size) for place, axis in self._operands()]
         return read, [self._span(self.out, 4, made)]

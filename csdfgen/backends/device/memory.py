@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from csdfgen.backends.device.driver import Driver
-from csdfgen.backends.numpy.arrays import array_of
+from csdfgen.backends.numpy.arrays import view_array
 from csdfgen.program.steps import View
 
 ALIGNMENT = 128
@@ -57,4 +57,4 @@ class DeviceMemory:
         moved = replace(view, rows=tuple(row - low for row in view.rows))
         start = self.starts[view.pool] + low
         with self.driver.mapped(self.buffer, start, high - low, writes) as mapped:
-            yield array_of(moved, {view.pool: mapped})
+            yield view_array(moved, {view.pool: mapped})

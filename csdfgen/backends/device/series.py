@@ -19,7 +19,7 @@ class Member(NamedTuple):
     items: tuple[int, int]
 
 
-def table(stages: Sequence[Sequence[Member]], kernels: Sequence[str]) -> np.ndarray:
+def build_table(stages: Sequence[Sequence[Member]], kernels: Sequence[str]) -> np.ndarray:
     """The number of entries, and these. kernels: of the series' text, in their order."""
     numbers = {kernel: number for number, kernel in enumerate(kernels)}
     found = list[int]()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from csdfgen.backends.native.structures import PANEL, record_of
+from csdfgen.backends.native.structures import PANEL, get_record
 from csdfgen.program.instructions import Constants, Instruction
 
 Items = tuple[int, int]
@@ -140,12 +140,12 @@ FILES = MappingProxyType({kernel: file for kernel, (file, _) in _SHAPES.items()}
 """Kernel of a family -> its file in `text`."""
 
 
-def named(kernel: str, word: str) -> str:
+def kernel_name(kernel: str, word: str) -> str:
     """The name of a kernel with the blocks of a word; "" or "usual": those of the device."""
     return kernel if word in ("", USUAL) else f"{kernel} {word}"
 
 
-def blocks_of(name: str, usual: Blocks) -> tuple[str, Blocks]:
+def parse_kernel_name(name: str, usual: Blocks) -> tuple[str, Blocks]:
     """A kernel without its word, and its blocks."""
     kernel, _, word = name.partition(" ")
     return (kernel, Blocks.read(word)) if word and kernel in FILES else (name, usual)
@@ -210,12 +210,14 @@ _VARIED: Mapping[str, tuple[_Grid, _Grid]] = MappingProxyType(
 """Kernel -> sizes for processors, and for devices that get their speed from many items."""
 
 
-def items_of(one: Instruction, constants: Constants, blocks: Blocks) -> Items:
+def count_work_items(one: Instruction, constants: Constants, blocks: Blocks) -> Items:
     """Work items of an instruction. Raises KeyError for a kernel that no family of the device has."""
-    return _SHAPES[one.kernel][1](record_of(one), constants, blocks)
+    return _SHAPES[one.kernel][1](get_record(one), constants, blocks)
 
 
-def most_zeros(made: Iterable[Instruction], constants: Constants) -> int:
+def max_padding(made: Iterable[Instruction], constants: Constants) -> int:
     """How many values outside a map a kernel reads one after the other, at most."""
-    layers = (constants.rows_of(record_of(one).layer)[0] for one in made if one.kernel == "conv_of")
+    layers = (
+        constants.rows_of(get_record(one).layer)[0] for one in made if one.kernel == "conv_of"
+    )
     return max((layer.in_channels for layer in layers), default=0)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from csdfgen.backends.device.elements import definitions
-from csdfgen.backends.device.shapes import FILES, Blocks, blocks_of
+from csdfgen.backends.device.shapes import FILES, Blocks, parse_kernel_name
 from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 
 TEXT = Path(__file__).parent / "text"
@@ -47,7 +47,7 @@ def _fields(of: Structure) -> Iterator[str]:
         yield f"{type_} {field.name}{f'[{field.count}]' if field.count else ''};"
 
 
-def joins(kernel: str) -> bool:
+def can_join_series(kernel: str) -> bool:
     """Whether a kernel can be one of a series: it has a body, and none that others have, too."""
     found = definitions(kernel)
     return int(found["FORM"]) < 6 if found is not None else kernel in FILES
@@ -63,14 +63,14 @@ def members(name: str) -> list[str]:
     return name.split()[2:]
 
 
-def function_of(kernel: str) -> str:
+def function_name(kernel: str) -> str:
     """The name of a kernel in its text."""
     return f"csdf_{kernel.partition(' ')[0]}"
 
 
-def text_of(kernel: str, blocks: Blocks) -> str:
-    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is that of `function_of`."""
-    (kernel, blocks), some = blocks_of(kernel, blocks), members(kernel)
+def assemble_source(kernel: str, blocks: Blocks) -> str:
+    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is that of `function_name`."""
+    (kernel, blocks), some = parse_kernel_name(kernel, blocks), members(kernel)
     each = some or [kernel]
     given = [found for one in each if (found := definitions(one)) is not None]
     families = [one for one in each if definitions(one) is None]

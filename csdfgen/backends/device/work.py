@@ -8,7 +8,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.backends.native.structures import record_of
+from csdfgen.backends.native.structures import get_record
 from csdfgen.program.instructions import Constants, Instruction
 
 LAUNCH = 5e-6
@@ -93,9 +93,9 @@ _TERMS: Mapping[str, Terms] = MappingProxyType(
 )  # fmt: skip
 
 
-def terms_of(one: Instruction, constants: Constants) -> float:
+def count_terms(one: Instruction, constants: Constants) -> float:
     """Multiply-accumulates, or elements, of an instruction of a family or on arrays with strides."""
-    step, known = record_of(one), _TERMS.get(one.kernel)
+    step, known = get_record(one), _TERMS.get(one.kernel)
     if known is not None:
         return known(step, constants)
     dims = constants.rows_of(step.dims)[: step.rank] if step.rank else ()

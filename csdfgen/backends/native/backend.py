@@ -15,18 +15,18 @@ from typing import Any
 
 from csdfgen.backends.native.bound import NativeBound, moves
 from csdfgen.backends.native.build import sources_digest
-from csdfgen.backends.native.families import AS_ESTIMATED, Family, family_of, variants_of
+from csdfgen.backends.native.families import AS_ESTIMATED, Family, list_variants, match_family
 from csdfgen.backends.native.library import Library, load
-from csdfgen.backends.native.strided import Loop, joined, translated
+from csdfgen.backends.native.strided import Loop, fuse_loops, translate_call
 from csdfgen.backends.native.structures import kernel_structure
 from csdfgen.backends.native.threads import Team
 from csdfgen.backends.native.ways import SUMS, VARIANTS, Ways
-from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.numpy.bound import written_down
+from csdfgen.backends.numpy.bound import record_call
 from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import (
@@ -39,7 +39,7 @@ from csdfgen.program.steps import (
     Move,
     Step,
     WholeCode,
-    by_image,
+    split_by_image,
 )
 
 
@@ -125,7 +125,7 @@ class NativeKernels:
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""
-        return tuple(map(str, variants_of(layer, rows)))
+        return tuple(map(str, list_variants(layer, rows)))
 
     def forms_of(self, layer: Layer, rows: int) -> Sequence[Form]:
         """See `Backend.forms_of`."""
@@ -168,7 +168,7 @@ class NativeKernels:
 
     def _family(self, layer: Layer) -> Family | None:
         """The family whose kernels compute a layer."""
-        return family_of(layer, self._ways)
+        return match_family(layer, self._ways)
 
     def _lowered(self, step: Step, family: Family, constants: Constants) -> list[Instruction]:
         """The instructions of a part that a family computes."""
@@ -180,12 +180,12 @@ class NativeKernels:
         loops: list[Loop] = []
 
         def take_loops() -> None:
-            found.extend(loop.lower(constants) for loop in joined(loops, constants))
+            found.extend(loop.lower(constants) for loop in fuse_loops(loops, constants))
             loops.clear()
 
         for call in calls:
             try:
-                made = translated(call, constants)
+                made = translate_call(call, constants)
                 lacking = [one.kernel for one in made if not self._library.has(one.kernel)]
                 if lacking:
                     raise PlanError(f"there is no native kernel '{lacking[0]}'")
@@ -193,7 +193,7 @@ class NativeKernels:
                 if not self._fallback:
                     raise
                 take_loops()
-                found.append(written_down(call, constants))
+                found.append(record_call(call, constants))
             else:
                 loops += made
         take_loops()
@@ -205,7 +205,7 @@ class NativeKernels:
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """See `Backend.allocate`."""
-        return allocated(pools, shrinks=shrinks)
+        return allocate_pools(pools, shrinks=shrinks)
 
     def upload(self, constants: Constants) -> Constants:
         """See `Backend.upload`: they are read where they are."""
@@ -234,12 +234,12 @@ def _parts(
     if family is None:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
-    for one in (step,) if family.joins else by_image(step):
+    for one in (step,) if family.joins else split_by_image(step):
         if not family.takes(one) or not _has_room(one, family):
             return [(step, None)]
         on_the_way = family.follows(step.layer)
         found.append((one, family))
-        if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+        if not one.phase.last and get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             continue  # sums that are not finished
         for after in step.layer.following[on_the_way:]:
             rest = _parts(_after(one, after), families)
@@ -264,7 +264,7 @@ def _numpy_has_room(step: Step) -> bool:
 def _after(step: Step, after: Layer) -> Step:
     """What a layer of the epilogue does, on the rows that the step has written."""
     out = step.phase.out
-    ins = operator_of(after).input_rows(after, out)
+    ins = get_operator(after).input_rows(after, out)
     inputs = tuple(None if rows is None else step.outputs[0] for rows in ins)
     phase = Phase(out, ins, image=step.phase.image, images=step.phase.images)
     return replace(step, layer=after, phase=phase, inputs=inputs, states=())

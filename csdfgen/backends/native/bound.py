@@ -23,20 +23,20 @@ from csdfgen.backends.native.structures import (
     ctype,
     instruction,
     kernel_structure,
-    slots_of,
+    list_slots,
     structure,
 )
-from csdfgen.backends.native.threads import Team, shared_out
-from csdfgen.backends.numpy.arrays import HostMemory, placed
-from csdfgen.backends.numpy.bound import BLAS, call_all, called
+from csdfgen.backends.native.threads import Team, divide_among_threads
+from csdfgen.backends.numpy.arrays import HostMemory, place_rows
+from csdfgen.backends.numpy.bound import BLAS, bind_call, call_all
 from csdfgen.program.instructions import (
     PADDING,
     WEIGHTS,
     Constants,
     Instruction,
     Ref,
-    address_of,
-    row_pool,
+    find_row_pool,
+    get_address,
 )
 from csdfgen.program.steps import Awaiting, Call, Code, Move
 
@@ -58,7 +58,7 @@ _LINE = 64
 def moves(move: Move, constants: Constants) -> list[Instruction]:
     """The kernels that move rows between the array of a port and memory, one a run."""
     found = []
-    for at, place, shape, strides in placed(move.starts, move.view):
+    for at, place, shape, strides in place_rows(move.starts, move.view):
         # the longest last: that is the loop that counts
         order = sorted(
             (axis for axis, size in enumerate(shape) if size > 1),
@@ -95,18 +95,20 @@ class NativeBound:
         sections = [[[one]] for one in program.instructions]
         if team is not None:
             constants = constants.copy()  # parts of steps have tables of their own
-            sections = [shared_out(one, team.threads, constants) for one in program.instructions]
+            sections = [
+                divide_among_threads(one, team.threads, constants) for one in program.instructions
+            ]
         self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
         self._here: list[Any] = list(self._ports)
         self._forms = program.ports
         self._opened: dict[int, tuple[np.dtype, tuple[int, ...]]] = {}
         self._arrays: list[np.ndarray | None] = [None] * len(self._here)
-        pools = {name: (address_of(array), 1) for name, array in memory.items()}
+        pools = {name: (get_address(array), 1) for name, array in memory.items()}
         pools[PORTS] = ctypes.addressof(self._ports), structure(PORTS).size
 
         def weight(offset: int) -> int:
             block = constants.block(offset)
-            return address_of(block.values) + offset - block.start
+            return get_address(block.values) + offset - block.start
 
         addresses = Addresses(constants, pools, weight)
         self._addresses, self._kept = addresses, constants
@@ -119,7 +121,7 @@ class NativeBound:
                 if library.has(parts[0].kernel):
                     native += parts
                 else:
-                    self._numpy[number] = [called(one, memory, constants) for one in parts]
+                    self._numpy[number] = [bind_call(one, memory, constants) for one in parts]
                 self._first[-1].append(len(native))
         self._records = self._recorded(native, addresses)
         self._instructions = program.instructions
@@ -148,7 +150,7 @@ class NativeBound:
         try:  # a buffer tells its address in a third of the time that numpy takes
             here.base = _place(_first(array))
         except (TypeError, ValueError, BufferError):  # read only, not contiguous, or empty
-            here.base = address_of(array)
+            here.base = get_address(array)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
@@ -176,7 +178,7 @@ class NativeBound:
         steps, starts = addresses.steps(made)
         records = np.empty((len(made), 2), np.uintp)
         records[:, 0] = [self._library.address(one.kernel) for one in made]
-        records[:, 1] = address_of(steps) + starts
+        records[:, 1] = get_address(steps) + starts
         return records
 
     def wait(self) -> None:
@@ -196,7 +198,7 @@ class NativeBound:
                 (ctypes.c_char * table.nbytes).from_buffer(table),
                 len(table),
             )
-        return self._team.call(address_of(table), [stop - first for first, stop in spans], table)
+        return self._team.call(get_address(table), [stop - first for first, stop in spans], table)
 
     def self_timed(self, lists: Sequence[Sequence[Awaiting]]) -> Callable[[], None] | None:
         """See `SelfTimed`: a thread of the team for each list, and a counter for each thread."""
@@ -222,7 +224,7 @@ class NativeBound:
             parts.append(len(order) - len(lists))
         counters = np.zeros(len(lists) * _LINE, np.uint8)
         addresses = Addresses(
-            Constants(), {_COUNTERS: (address_of(counters), _LINE)}, lambda at: at
+            Constants(), {_COUNTERS: (get_address(counters), _LINE)}, lambda at: at
         )
         records = [
             self._recorded(self._instructions, self._addresses),
@@ -231,7 +233,7 @@ class NativeBound:
         table = np.ascontiguousarray(np.concatenate(records)[order])
         sections = [(0, [0, len(lists)]), (len(lists), parts)]
         function, arguments = self._team.sections(
-            address_of(table), sections, (self, table, addresses, counters)
+            get_address(table), sections, (self, table, addresses, counters)
         )
         return partial(function, *arguments)
 
@@ -253,14 +255,14 @@ class Addresses:
         constants: Constants,
         pools: Mapping[str, tuple[int, int]],
         weights: Callable[[int], int],
-        put: Callable[[np.ndarray], int] = address_of,
+        put: Callable[[np.ndarray], int] = get_address,
     ) -> None:
         self._bases, self._weights = dict(pools), weights
         self._known: dict[int, int] = {}
         self._kept: list[np.ndarray] = []
         nested = []
         for name, rows in constants.tables.items():
-            places = row_pool(Ref(name, 0))
+            places = find_row_pool(Ref(name, 0))
             if places is not None:
                 table = self._row_table(places, rows)
             elif name == "int32_t":
@@ -308,7 +310,7 @@ class Addresses:
         steps = np.zeros(int(starts[-1]) or 1, np.uint8)
         for one, start in zip(instructions, starts.tolist(), strict=False):
             places = [0 if ref is None else self.of(ref) for ref in one.refs]
-            kernel_structure(one.kernel).pack_into(steps, start, slots_of(one, places))
+            kernel_structure(one.kernel).pack_into(steps, start, list_slots(one, places))
         self._kept.append(steps)
         return steps, starts[:-1]
 

@@ -28,10 +28,10 @@ from pathlib import Path
 
 from csdfgen.backends.native import byte_blocks, generate, structures
 from csdfgen.backends.native.generate import SOURCES
-from csdfgen.cache import folder_of, locked, prune, release, use
+from csdfgen.cache import get_folder, lock_folder, prune, release, use
 from csdfgen.errors import ToolError
 from csdfgen.files import file_digest, write_bytes
-from csdfgen.stopping import interruptible
+from csdfgen.stopping import interrupt_waits
 
 STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
 """What the sources need. With -std=c99 alone, compilers do not fuse products and sums, which doubles the time, and do
@@ -169,7 +169,7 @@ def build(
     """
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
-    folder = folder or folder_of("native")
+    folder = folder or get_folder("native")
     with _in(folder):
         folder.mkdir(parents=True, exist_ok=True)
         key = _key(files, flags, compiler)
@@ -179,7 +179,7 @@ def build(
         if len(files) > _FEW:
             seconds = -(-_CORE_SECONDS // (os.cpu_count() or 1))
             _WAITS.info("compiling kernels once, about %d s", seconds)
-        with interruptible(), locked(folder):
+        with interrupt_waits(), lock_folder(folder):
             known = _kept(folder, key)  # built by another process meanwhile
             if known is not None:
                 return known

@@ -29,11 +29,11 @@ from csdfgen.backends.native.structures import (
     instruction,
     structure,
 )
-from csdfgen.backends.native.threads import sections_of, shared_out
+from csdfgen.backends.native.threads import divide_among_threads, list_sections
 from csdfgen.errors import PlanError
-from csdfgen.files import COMPILED, replacing
-from csdfgen.ops.base import aligned_size
-from csdfgen.program.instructions import Instruction, Ref, address_of
+from csdfgen.files import COMPILED, replace_file
+from csdfgen.ops.base import align_size
+from csdfgen.program.instructions import Instruction, Ref, get_address
 from csdfgen.program.steps import End, View, WholeCode
 
 _SUMMED = 16
@@ -131,7 +131,7 @@ class _Image:
         """The address of an array, which may be filled later."""
         at = self.size
         self._parts.append((at, array))
-        self.size += aligned_size(array.nbytes)
+        self.size += align_size(array.nbytes)
         return self._bases[_IMAGE] + at
 
     def words(self) -> np.ndarray:
@@ -162,10 +162,10 @@ class _Compiled:
         self.pools, self.arena = dict[str, int](), 0
         for name, size in (*program.pools.items(), (_COUNTS, 8 * self.looks.count)):
             self.pools[name] = self.arena
-            self.arena += aligned_size(size)
+            self.arena += align_size(size)
         self.constants = program.constants.copy()  # parts of steps have tables of their own
         whole = (*program.instructions, *self.looks.made)
-        shared = [shared_out(one, threads, self.constants) for one in whole]
+        shared = [divide_among_threads(one, threads, self.constants) for one in whole]
         self.instructions = [one for sections in shared for parts in sections for one in parts]
         self.sections: list[tuple[int, int, int]] = []
         self.firsts: list[int] = []
@@ -188,7 +188,7 @@ class _Compiled:
         begin = len(self.order)
         for number in numbers:
             self.order += range(self._first[number], self._first[number + 1])
-        for start, first in sections_of(
+        for start, first in list_sections(
             count for number in numbers for count in self._parts[number]
         ):
             self.sections.append((begin + start, len(self.firsts), len(first) - 1))
@@ -260,14 +260,14 @@ def write_compiled(
     made, texts = _Compiled(program, inputs, outputs, batch, threads), _Texts()
     words, places, image = made.image()
     blocks = [(one.start, one.values) for one in program.constants.blocks]
-    size = blocks[-1][0] + aligned_size(blocks[-1][1].nbytes) if blocks else 0
+    size = blocks[-1][0] + align_size(blocks[-1][1].nbytes) if blocks else 0
     tensors, rank = [], constant("CSDF_RANK")
     for end, output in made.ends:
         place = 0
         if end.constant is not None:
             values = np.ascontiguousarray(end.constant).reshape(-1).view(np.uint8)
             blocks.append((size, values))
-            place, size = size + 1, size + aligned_size(values.nbytes)
+            place, size = size + 1, size + align_size(values.nbytes)
         sizes = [*end.shape, *[0] * (rank - len(end.shape))]
         words_of = texts.place(end.name), texts.place(end.dtype.name)
         tensors.append((*words_of, output, len(end.shape), end.dtype.itemsize, place, *sizes))
@@ -286,7 +286,7 @@ def write_compiled(
     ]  # fmt: skip
     at, sections = 8 * (3 + len(numbers) + 2 * (len(parts) + 1)), list[int]()
     for data, each in parts:
-        at = aligned_size(at)
+        at = align_size(at)
         sections += (at, len(data) // each)
         at += len(data)
     at += -at % _PAGE
@@ -294,7 +294,7 @@ def write_compiled(
     total = at + size
     counts = made.pools[_COUNTS], made.looks.count
     head = np.array([0, total, *numbers, *sections, *counts], np.uint64).tobytes()
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.truncate(total)
         file.write(COMPILED + head)
         for (data, _), start in zip(parts, sections[::2], strict=True):
@@ -307,7 +307,7 @@ def write_compiled(
         with mmap.mmap(file.fileno(), total) as whole:
             summed = np.frombuffer(whole, np.uint8)[_SUMMED:]
             found = library.function("checksum", c_uint64, c_void_p, c_size_t)(
-                address_of(summed), summed.size
+                get_address(summed), summed.size
             )
             del summed  # which keeps the file mapped
             whole[len(COMPILED) : _SUMMED] = found.to_bytes(8, "little")

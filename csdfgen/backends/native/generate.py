@@ -21,7 +21,7 @@ from types import MappingProxyType
 from csdfgen.backends.native.byte_blocks import BYTES
 from csdfgen.backends.native.structures import PANEL, SOURCES, structures
 
-__all__ = ["GENERATED", "SOURCES", "text_of", "write"]
+__all__ = ["GENERATED", "SOURCES", "read_source", "write"]
 
 TURN = 8
 """Input channels per turn of the innermost loop. In each turn, a block prefetches its share of the next weights: other
@@ -506,7 +506,7 @@ GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
 
 
 @cache
-def text_of(name: str) -> str:
+def read_source(name: str) -> str:
     """A file of the library, generated or checked in. Raises OSError."""
     if name in GENERATED:
         return "".join(f"{line}\n" for line in (_HEADER, *GENERATED[name]()))
@@ -516,7 +516,7 @@ def text_of(name: str) -> str:
 def write(folder: Path) -> None:
     """Write the generated headers. Raises OSError."""
     for name in GENERATED:
-        (folder / name).write_text(text_of(name), encoding="ascii", newline="\n")
+        (folder / name).write_text(read_source(name), encoding="ascii", newline="\n")
 
 
 if __name__ == "__main__":

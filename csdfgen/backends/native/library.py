@@ -129,7 +129,7 @@ def prebuilt_library() -> Library | None:
     """The best library of the wheel for this processor, of the sources that are there. In an emulator the system may list
     instructions that there are not; files may be on a file system from which nothing is executed.
     """
-    for level, sources, path in prebuilt.suitable():
+    for level, sources, path in prebuilt.list_suitable_libraries():
         if sources != sources_digest():
             continue
         try:

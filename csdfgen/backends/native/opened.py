@@ -17,8 +17,8 @@ from weakref import finalize
 
 import numpy as np
 
-from csdfgen.backends.native.prebuilt import suitable
-from csdfgen.cache import folder_of, use
+from csdfgen.backends.native.prebuilt import list_suitable_libraries
+from csdfgen.cache import get_folder, use
 from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, Fields, parse_json
 
@@ -150,11 +150,11 @@ def _library(path: Path) -> Path:
     compiler. Else those of this machine, which tell whether they can run it.
     """
     with suppress(InputError):
-        name = Path(described(path).text("library")).name
-        for _, _, found in suitable():
+        name = Path(read_description(path).text("library")).name
+        for _, _, found in list_suitable_libraries():
             if found.name == name:
                 return found
-        found = folder_of("native") / name
+        found = get_folder("native") / name
         if found.suffix == ".so" and use(found):
             return found
     from csdfgen.backends.native.library import load
@@ -162,7 +162,7 @@ def _library(path: Path) -> Path:
     return load().path
 
 
-def described(path: Path) -> Fields:
+def read_description(path: Path) -> Fields:
     """What a file tells of itself, before anything of it is checked. Raises InputError if that cannot be read."""
     try:
         with path.open("rb") as file:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from csdfgen.backends.native.structures import PANEL
-from csdfgen.program.instructions import kept, reserved
+from csdfgen.program.instructions import keep_packed, reserve_array
 
 FOUR = 4
 """Products of bytes that are added up at a time; outputs whose products of float16 are."""
@@ -21,12 +21,12 @@ def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    packed = reserved(np.shape(array), dtype)
+    packed = reserve_array(np.shape(array), dtype)
     packed[...] = array
     return packed
 
 
-aligned = kept(_aligned)
+aligned = keep_packed(_aligned)
 
 
 def _panels(groups: np.ndarray, dtype: str = "float32") -> np.ndarray:
@@ -35,7 +35,7 @@ def _panels(groups: np.ndarray, dtype: str = "float32") -> np.ndarray:
     One panel at a time: what is read of an array in another order stays near until all of it was.
     """
     out = groups.shape[-1]
-    packed = reserved((panel_size(groups.size, out),), dtype)
+    packed = reserve_array((panel_size(groups.size, out),), dtype)
     packed[groups.size :] = 0
     start = 0
     for group in groups:
@@ -55,15 +55,15 @@ def panel_size(weights: int, out: int) -> int:
     return weights + -out % PANEL
 
 
-@kept
+@keep_packed
 def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as panels of every group, (h, w, in, 16), for `csdf_conv`."""
     out, *inner = weights.shape
     return _panels(weights.reshape(groups, out // groups, *inner).transpose(0, 3, 4, 2, 1))
 
 
-@kept
-def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+@keep_packed
+def pack_paired_conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) for `csdf_conv_bf16` or `csdf_conv_f16`; -0 is behind an odd number of channels, which changes no sum,
     whatever its sign.
 
@@ -85,13 +85,13 @@ def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     return _panels(words.transpose(0, 3, 4, 2, 1), "uint32")
 
 
-@kept
+@keep_packed
 def dot_weights(weights: np.ndarray) -> np.ndarray:
     """(out, in, h, w) as (out, h, w, in), for `csdf_conv_dots`."""
     return _aligned(np.transpose(weights, (0, 2, 3, 1)))
 
 
-@kept
+@keep_packed
 def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
     """(out,), zeros for None, and what the last vector reads behind it."""
     packed = np.zeros(panel_size(out, out // groups), np.float32)
@@ -100,13 +100,13 @@ def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
     return _aligned(packed)
 
 
-@kept
+@keep_packed
 def depthwise_weights(weights: np.ndarray) -> np.ndarray:
     """(out, 1, h, w) as (h, w, out), for `csdf_depthwise`."""
     return _aligned(np.transpose(weights[:, 0], (1, 2, 0)))
 
 
-@kept
+@keep_packed
 def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
     """(out,), zeros for None."""
     return _aligned(np.zeros(out, np.float32) if bias is None else bias)
@@ -117,7 +117,7 @@ def _gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
     return _panels(weights[None], dtype)
 
 
-gemm_weights = kept(_gemm_weights, axis=-1)
+gemm_weights = keep_packed(_gemm_weights, axis=-1)
 
 
 # Weights of a byte -------------------------------------------------------------------------------
@@ -126,21 +126,21 @@ _DENSE = 256
 """Terms of a sum up to which channels of a tap are not filled up to whole fours."""
 
 
-def pace_of(inputs: int, taps: int) -> int:
+def tap_stride(inputs: int, taps: int) -> int:
     """Weights of an output from a tap to the next, for `csdf_conv_bytes`.
 
-    >>> pace_of(3, 9), pace_of(37, 9), pace_of(37, 1)
+    >>> tap_stride(3, 9), tap_stride(37, 9), tap_stride(37, 1)
     (3, 40, 37)
     """
     whole = inputs % FOUR == 0 or taps == 1 or inputs * taps <= _DENSE
     return inputs if whole else inputs + -inputs % FOUR
 
 
-@kept
+@keep_packed
 def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) int8 as (groups, panels, fours, 16, 4), for `csdf_conv_bytes`."""
     out, ins, high, wide = weights.shape
-    each, pace = out // groups, pace_of(ins, high * wide)
+    each, pace = out // groups, tap_stride(ins, high * wide)
     fours = -(-high * wide * pace // FOUR)
     terms = np.zeros((groups, each + -each % PANEL, fours * FOUR), np.int8)
     by_tap = terms[:, :each, : high * wide * pace].reshape(groups, each, high * wide, pace)
@@ -149,7 +149,7 @@ def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     return _aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
 
 
-@kept
+@keep_packed
 def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
     """(out, 1, h, w) int8 as (w, pairs of h, out, 2), for `csdf_depthwise_bytes`; out filled up to whole panels."""
     out, _, high, wide = weights.shape
@@ -159,7 +159,7 @@ def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
     return _aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
 
 
-@kept
+@keep_packed
 def winograd_byte_weights(weights: np.ndarray) -> np.ndarray:
     """(out, in, 3, 3) int8 as (panels, 16 points, pairs of in, 16, 2) int16 for `csdf_byte_winograd`: G w G' with a G that is
     twice the usual one, integers up to 9 times the weights.
@@ -173,7 +173,7 @@ def winograd_byte_weights(weights: np.ndarray) -> np.ndarray:
     return _aligned(pairs.transpose(0, 2, 3, 1, 4), "int16")
 
 
-@kept
+@keep_packed
 def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:
     """(..., out) as (..., groups, panels, 16), filled up with zeros."""
     *outer, out = values.shape
@@ -203,7 +203,7 @@ def _six(taps: int) -> np.ndarray:
     return np.array([*rows, [float(k == taps - 1) for k in range(taps)]])
 
 
-@kept
+@keep_packed
 def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     """(out, in, 3, 3) for `csdf_winograd` with tiles of 2 or 4 rows, G w G' rounded once: blocks of up to
     64 outputs, ((tile + 2) * 6, panels, in, 16) each.
@@ -213,7 +213,7 @@ def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     return _at_points(weights.reshape(1, len(weights), -1, 9), both)
 
 
-@kept
+@keep_packed
 def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
     blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.
@@ -230,7 +230,7 @@ def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
     """
     groups, out, summed, _ = taps.shape
     size = len(points)
-    found = reserved((groups * size * (out + -out % PANEL) * summed,))
+    found = reserve_array((groups * size * (out + -out % PANEL) * summed,))
     start = 0
     for group in taps:
         for first in range(0, out, _BLOCK):

@@ -63,7 +63,7 @@ def library_name(level: Level, sources: str, library: Path) -> str:
     return f"csdf-{level.name}-{sources}-{file_digest(library)[:16]}.so"
 
 
-def suitable() -> Iterator[tuple[Level, str, Path]]:
+def list_suitable_libraries() -> Iterator[tuple[Level, str, Path]]:
     """The libraries that are whole and that this processor runs, the best first, with the digests of their sources."""
     if not FOLDER.is_dir():
         return

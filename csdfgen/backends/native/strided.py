@@ -21,8 +21,8 @@ from csdfgen.backends.native.structures import (
     constant,
     copy_kernel,
     instruction,
-    short_name,
     structure,
+    type_suffix,
 )
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
@@ -69,7 +69,7 @@ class Loop:
         return instruction(self.kernel, made)
 
 
-def translated(call: Call, constants: Constants) -> list[Loop]:
+def translate_call(call: Call, constants: Constants) -> list[Loop]:
     """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
     found = []
     for one in _drafts(call):
@@ -81,9 +81,11 @@ def translated(call: Call, constants: Constants) -> list[Loop]:
     return found
 
 
-def loops_of(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
+def translate_calls(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
     """Prepared calls as loops, as few as can be. Raises PlanError for one that has none."""
-    loops = joined([loop for call in calls for loop in translated(call, constants)], constants)
+    loops = fuse_loops(
+        [loop for call in calls for loop in translate_call(call, constants)], constants
+    )
     return [loop.lower(constants) for loop in loops]
 
 
@@ -121,7 +123,7 @@ def _drafts(call: Call) -> list[_Draft]:
     return make(*arguments)
 
 
-def joined(loops: Sequence[Loop], constants: Constants) -> list[Loop]:
+def fuse_loops(loops: Sequence[Loop], constants: Constants) -> list[Loop]:
     """The same with as few copies as can be: those of equal shapes whose operands and whose outputs
     are evenly spaced are one copy with a dimension more.
     """
@@ -293,7 +295,7 @@ def _ufunc(function: np.ufunc, *arguments: Any) -> list[_Draft]:
     dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
     dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
     arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
-    kernel = f"{function.__name__}_{short_name(dtype)}"
+    kernel = f"{function.__name__}_{type_suffix(dtype)}"
     result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
     if out.dtype != result:
         raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
@@ -306,7 +308,7 @@ _TELLS = ("equal", "not_equal", "less", "greater", "logical")
 
 def _clipped(x: np.ndarray, low: Any, high: Any, out: np.ndarray) -> list[_Draft]:
     arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
-    return _step(f"clip_{short_name(out.dtype)}", out.shape, out, out.strides, *arrays)
+    return _step(f"clip_{type_suffix(out.dtype)}", out.shape, out, out.strides, *arrays)
 
 
 def _reduced(
@@ -331,7 +333,7 @@ def _reduced(
             kept.append(next(strides))
     if out.dtype == bool:  # whose two values are bytes
         array, out = array.view(np.uint8), out.view(np.uint8)
-    kind = short_name(out.dtype)
+    kind = type_suffix(out.dtype)
     if array.dtype == np.float16 and out.dtype == np.float32:
         kind = "f16_in_f32"
     else:
@@ -370,7 +372,7 @@ def _summed(
 
     begun = _copied(out, np.zeros((), out.dtype)) if start else []
     arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
-    kernel = f"muladd_{short_name(out.dtype)}"
+    kernel = f"muladd_{type_suffix(out.dtype)}"
     return begun + _step(kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays)
 
 
@@ -475,7 +477,7 @@ def _scattered(
     out: np.ndarray, index: np.ndarray, values: np.ndarray, name: str = ""
 ) -> list[_Draft]:
     """Values at places that are computed; name: of the ufunc that joins them with what is there."""
-    kernel = f"{name}_at_{short_name(out.dtype)}" if name else f"put_at_{out.itemsize}"
+    kernel = f"{name}_at_{type_suffix(out.dtype)}" if name else f"put_at_{out.itemsize}"
     still = (out, ())
     operands = ((_array(values, out.dtype), ()), (index, ()), still)
     return _step(
@@ -489,7 +491,7 @@ def _ranked(
     """The best of each line; the size of a line is in the table of indices."""
     name = "largest" if largest else "smallest"
     return _step(
-        f"{name}_{short_name(x.dtype)}",
+        f"{name}_{type_suffix(x.dtype)}",
         x.shape[:1],
         places,
         places.strides[:1],
@@ -529,7 +531,7 @@ def _position(name: str) -> Callable[..., list[_Draft]]:
         strides = (*array.strides[:axis], *array.strides[axis + 1 :])
         along = (array.shape[axis], array.strides[axis], 0)
         return _step(
-            f"{name}_{short_name(array.dtype)}",
+            f"{name}_{type_suffix(array.dtype)}",
             rest,
             out,
             out.strides,
@@ -555,11 +557,11 @@ _FUNCTIONS: dict[Any, Callable[..., list[_Draft]]] = {
     primitives.minimum: _two("minimum"),
     primitives.negative: lambda a, out: _ufunc(np.negative, a, out),
     primitives.einsum: _einsum,
-    primitives.looked_up: _looked_up,
-    primitives.picked: _picked,
-    primitives.scattered: lambda index, values, out: _scattered(out, index, values),
-    primitives.ranked: _ranked,
+    primitives.look_up: _looked_up,
+    primitives.pick_elements: _picked,
+    primitives.scatter: lambda index, values, out: _scattered(out, index, values),
+    primitives.rank_elements: _ranked,
     primitives.nonzero: _nonzero,
-    primitives.suppressed: _suppressed,
+    primitives.suppress_boxes: _suppressed,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

@@ -294,7 +294,7 @@ def structure(name: str) -> Structure:
     return _declared().structures[name]
 
 
-def size_of_type(name: str, pointer: int = POINTER) -> int:
+def type_size(name: str, pointer: int = POINTER) -> int:
     """Bytes of a type of C where a pointer has so many bytes. Raises KeyError."""
     if "*" in name or _FORMATS.get(name, "") in ("n", "N"):
         return pointer
@@ -353,13 +353,13 @@ def instruction(kernel: str, record: tuple[Any, ...]) -> Instruction:
     return Instruction(kernel, found.numbers(flat), found.pointers(flat))
 
 
-def record_of(made: Instruction) -> Any:
+def get_record(made: Instruction) -> Any:
     """The record of an instruction."""
     found = kernel_structure(made.kernel)
-    return found.nested(slots_of(made))
+    return found.nested(list_slots(made))
 
 
-def slots_of(made: Instruction, refs: Sequence[Any] | None = None) -> Sequence[Any]:
+def list_slots(made: Instruction, refs: Sequence[Any] | None = None) -> Sequence[Any]:
     """Numbers and places of an instruction in the order of its structure. refs: what stands for its places."""
     places = made.refs if refs is None else refs
     return kernel_structure(made.kernel).joined((*made.fields, *places))
@@ -375,7 +375,7 @@ def _picked(at: Sequence[int]) -> Any:
 # Types of elements --------------------------------------------------------------------------------
 
 
-def short_name(dtype: np.dtype[Any]) -> str:
+def type_suffix(dtype: np.dtype[Any]) -> str:
     """The kernels' name of a type. Raises PlanError."""
     if dtype.name == "bfloat16":
         return "bf16"
@@ -388,7 +388,7 @@ def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
     """The kernel that copies elements of a type into those of another. Raises PlanError."""
     if source == target:
         return f"copy_{target.itemsize}"
-    return f"from_{short_name(source)}_to_{short_name(target)}"
+    return f"from_{type_suffix(source)}_to_{type_suffix(target)}"
 
 
 # What several families share ----------------------------------------------------------------------

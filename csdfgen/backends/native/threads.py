@@ -31,8 +31,8 @@ from csdfgen.backends.native.structures import (
     PANEL,
     constant,
     ctype,
+    get_record,
     instruction,
-    record_of,
     structure,
 )
 from csdfgen.errors import InputError, option
@@ -101,7 +101,7 @@ class Team:
 
         table: address of the first one.
         """
-        return self.sections(table, sections_of(parts), kept)
+        return self.sections(table, list_sections(parts), kept)
 
     def sections(
         self, table: int, sections: Sequence[tuple[int, Sequence[int]]], kept: object
@@ -121,11 +121,11 @@ class Team:
         return self._run, (made, len(sections))
 
 
-def sections_of(parts: Iterable[int]) -> list[tuple[int, list[int]]]:
+def list_sections(parts: Iterable[int]) -> list[tuple[int, list[int]]]:
     """The sections of records, so many of each instruction in turn: the first record, and from there the first of every part,
     and behind the last.
 
-    >>> sections_of([1, 1, 2, 1])
+    >>> list_sections([1, 1, 2, 1])
     [(0, [0, 2]), (2, [0, 1, 2]), (4, [0, 1])]
     """
     found: list[tuple[int, list[int]]] = []
@@ -151,14 +151,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def shared_out(made: Instruction, threads: int, constants: Constants) -> list[list[Instruction]]:
+def divide_among_threads(
+    made: Instruction, threads: int, constants: Constants
+) -> list[list[Instruction]]:
     """The parts of an instruction, at most one a thread, in one section or in several, one after the other; itself alone where
     that is not worth it. constants: to which tables of parts are added.
     """
     split = _SPLITS.get(made.kernel)
     if split is None:
         return [[made]]
-    found = split(made.kernel, record_of(made), threads, constants)
+    found = split(made.kernel, get_record(made), threads, constants)
     sections = found if found and isinstance(found[0], list) else [found]
     return [
         [one if isinstance(one, Instruction) else instruction(made.kernel, one) for one in parts]

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from csdfgen.model.options import ways_of
+from csdfgen.model.options import parse_ways
 
 CONV, DOTS, ROWS, TILES = "conv", "conv_dots", "winograd_row", "winograd"
 """Kernels of variants."""
@@ -126,4 +126,4 @@ class Ways:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Mapping[int, Variant]]:
     """By layer and height, in rising order. Raises InputError."""
-    return ways_of(text, Variant.read, f"{', '.join(_WORDS)} are, or these with /N")
+    return parse_ways(text, Variant.read, f"{', '.join(_WORDS)} are, or these with /N")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.program.instructions import Ref, address_of, aligned_bytes
+from csdfgen.program.instructions import Ref, allocate_aligned, get_address
 from csdfgen.program.steps import Call, Memory, Starts, View
 
 
-def array_of(view: View, memory: Memory) -> np.ndarray:
+def view_array(view: View, memory: Memory) -> np.ndarray:
     """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""
     assert not view.pieces, "rows in pieces are no array"
     rows = view.rows
@@ -31,17 +31,17 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
 
 def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
     """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
-    return [(np.copyto, pair) for pair in matched(target, view, memory)]
+    return [(np.copyto, pair) for pair in match_rows(target, view, memory)]
 
 
-def matched(
+def match_rows(
     whole: np.ndarray, view: View, memory: Memory
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
-    return ((whole[at], array_of(one, memory)) for at, one in view.parts())
+    return ((whole[at], view_array(one, memory)) for at, one in view.parts())
 
 
-def placed(
+def place_rows(
     starts: Starts, view: View
 ) -> Iterator[tuple[Starts, Ref, tuple[int, ...], tuple[int, ...]]]:
     """Rows, run by run of every piece, as arrays without memory: where each starts in the whole, its place, shape and
@@ -65,12 +65,12 @@ class HostMemory(dict[str, np.ndarray]):
 
     def read(self, view: View) -> np.ndarray:
         """See `Storage.read`."""
-        return array_of(view, self)
+        return view_array(view, self)
 
     def write(self, view: View, rows: np.ndarray) -> None:
         """See `Storage.write`."""
-        there = array_of(view, self)
-        if address_of(there) != address_of(rows) or there.strides != rows.strides:
+        there = view_array(view, self)
+        if get_address(there) != get_address(rows) or there.strides != rows.strides:
             np.copyto(there, rows)
 
     def lend(self, view: View) -> tuple[np.ndarray, Callable[[], bool]]:
@@ -79,7 +79,7 @@ class HostMemory(dict[str, np.ndarray]):
         # alive as long as any array that looks at the pool through it
         owner: Any = (ctypes.c_uint8 * memory.size).from_buffer(memory)
         held = weakref.ref(owner)
-        return array_of(view, {view.pool: owner}), lambda: held() is not None
+        return view_array(view, {view.pool: owner}), lambda: held() is not None
 
     def shrink(self, pool: str, size: int) -> None:
         """See `Storage.shrink`. The system gets back whole pages."""
@@ -89,7 +89,7 @@ class HostMemory(dict[str, np.ndarray]):
         self._used[pool] = size
 
 
-def allocated(pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+def allocate_pools(pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
     """Uninitialised pools that start at lines of cache. shrinks: see `Backend.allocate`."""
     found = HostMemory()
     for name, size in pools.items():
@@ -98,5 +98,5 @@ def allocated(pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
             found.ranges[name] = mmap.mmap(-1, max(1, size), flags=flags)
             found[name] = np.frombuffer(found.ranges[name], np.uint8)
             continue
-        found[name] = aligned_bytes(size)
+        found[name] = allocate_aligned(size)
     return found

@@ -15,13 +15,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from csdfgen.backends.numpy.arrays import HostMemory, allocated, array_of, copies, matched
-from csdfgen.backends.numpy.bound import NumpyBound, moves, written_down
-from csdfgen.backends.numpy.parts import as_rows, at_once, halves, is_array, parts_of
+from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools, copies, match_rows, view_array
+from csdfgen.backends.numpy.bound import NumpyBound, moves, record_call
+from csdfgen.backends.numpy.parts import halve_step, image_rows, is_array, merge_images, split_step
 from csdfgen.errors import PlanError
-from csdfgen.model.network import Layer, remembered
+from csdfgen.model.network import Layer, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
@@ -31,10 +31,10 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
-    presented,
+    present_slab,
 )
 from csdfgen.ops.spread import Piece, Spread, Stack
-from csdfgen.program.instructions import Constants, Instruction, address_of
+from csdfgen.program.instructions import Constants, Instruction, get_address
 from csdfgen.program.steps import (
     ALIGNMENT,
     Backend,
@@ -45,18 +45,18 @@ from csdfgen.program.steps import (
     Move,
     Step,
     View,
-    by_image,
-    demand_of,
+    describe_demand,
+    split_by_image,
 )
 
 
-@remembered
+@memoize_layer
 def _kernel(layer: Layer) -> Emit:
     """The bound kernel of a layer; weights are packed once."""
-    return operator_of(layer).kernel(layer)
+    return get_operator(layer).kernel(layer)
 
 
-@remembered
+@memoize_layer
 def _workspaces(layer: Layer) -> dict[tuple[Any, ...], int]:
     """Bytes of scratch that parts of steps of a layer were found to take, by all that they depend on."""
     return {}
@@ -118,14 +118,14 @@ class NumpyKernels:
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""
-        known, key = _workspaces(step.layer), (limit, demand_of(step))
+        known, key = _workspaces(step.layer), (limit, describe_demand(step))
         if key in known:  # most halves of halves are alike
             return known[key]
         scratch = DeclaringScratch(limit)
         self._emit(step, memory, scratch)
         needed = scratch.end
         if needed > scratch.limit and not scratch.indivisible:
-            parts = [self._declared(half, memory, limit) for half in halves(step)]
+            parts = [self._declared(half, memory, limit) for half in halve_step(step)]
             needed = min(needed, max(parts, default=needed))
         known[key] = needed
         return needed
@@ -136,13 +136,15 @@ class NumpyKernels:
         self._emit(step, memory, scratch)
         if scratch.end <= size:
             return scratch.end
-        return max((self._taken(half, memory, size) for half in halves(step)), default=scratch.end)
+        return max(
+            (self._taken(half, memory, size) for half in halve_step(step)), default=scratch.end
+        )
 
     def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
         """See `Backend.lower`."""
         if isinstance(step, Move):
             return moves(step)
-        return [written_down(call, constants) for call in self.calls_of(step, constants.memory)]
+        return [record_call(call, constants) for call in self.calls_of(step, constants.memory)]
 
     def calls_of(self, step: Step, memory: Memory) -> list[Call]:
         """The prepared calls that compute a step in this memory. Raises PlanError."""
@@ -150,8 +152,8 @@ class NumpyKernels:
         block = memory[pad.pool][pad.offset : pad.offset + pad.size]
         calls: list[Call] = []
         try:
-            for one in at_once(step):
-                for part in parts_of(one):
+            for one in merge_images(step):
+                for part in split_step(one):
                     calls.extend(self._fitted(part, memory, block))
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
@@ -163,7 +165,7 @@ class NumpyKernels:
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """See `Backend.allocate`."""
-        return allocated(pools, shrinks=shrinks)
+        return allocate_pools(pools, shrinks=shrinks)
 
     def upload(self, constants: Constants) -> Constants:
         """See `Backend.upload`: they are read where they are."""
@@ -178,7 +180,7 @@ class NumpyKernels:
         try:
             return self._emit(step, memory, Scratch(block))
         except PlanError:
-            parts = halves(step)
+            parts = halve_step(step)
             if not parts:
                 raise
         return [call for half in parts for call in self._fitted(half, memory, block)]
@@ -191,7 +193,7 @@ class NumpyKernels:
             None if rows is None else _slabs(step, position, memory, scratch, calls)
             for position, rows in enumerate(phase.ins)
         ]
-        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
+        accumulates = get_operator(layer).mode(layer) is Mode.ACCUMULATE
         held = step.states or step.outputs
         kept = accumulates and not phase.first
         results = [_target(view, memory, scratch, calls, load=kept) for view in held]
@@ -209,7 +211,7 @@ class NumpyKernels:
                 calls.extend((np.copyto, (o, r, "unsafe")) for o, r in pairs)
             mark = scratch.mark
             for after in layer.following:
-                calls.extend(self._epilogue(after, as_rows(phase), outputs[0], scratch))
+                calls.extend(self._epilogue(after, image_rows(phase), outputs[0], scratch))
                 scratch.rewind(mark)
             if step.states:
                 calls.extend(_stored(step.outputs, outputs, memory))
@@ -220,7 +222,7 @@ class NumpyKernels:
     def _epilogue(
         self, after: Layer, out: Rows, result: np.ndarray, scratch: Scratch
     ) -> Iterable[Call]:
-        ins = operator_of(after).input_rows(after, out)
+        ins = get_operator(after).input_rows(after, out)
         slabs = [None if rows is None else result for rows in ins]
         return _kernel(after)(Work(Phase(out, ins), slabs, [result], scratch))
 
@@ -242,7 +244,7 @@ def _slabs(
         rows = step.phase.ins[position]
         assert rows is not None
         return _slab(step, position, rows, memory, scratch, calls)
-    views = [one.inputs[position] for one in by_image(step)]
+    views = [one.inputs[position] for one in split_by_image(step)]
     return cast(np.ndarray, Stack.of([_spread(view, memory) for view in views if view is not None]))
 
 
@@ -258,12 +260,12 @@ def _slab(
     broken = any(len(one) > 1 for one in found)
     if not view.count:
         empty = np.empty((0, *view.shape), view.format.dtype)
-        return presented(empty, layer, position, rows)
+        return present_slab(empty, layer, position, rows)
     if not view.pieces and not broken:
-        return presented(array_of(view, memory), layer, position, rows)
+        return present_slab(view_array(view, memory), layer, position, rows)
     tensor = layer.inputs[position]
     assert tensor is not None
-    takes = operator_of(layer).takes(layer, position)
+    takes = get_operator(layer).takes(layer, position)
     if (
         takes is not Takes.EVEN
         and not (takes is Takes.PIECES and broken)
@@ -273,7 +275,7 @@ def _slab(
         return cast(np.ndarray, _spread(view, memory))
     gathered = scratch.take((view.count, *view.shape), view.format.dtype)
     calls.extend(copies(gathered, view, memory))
-    return presented(gathered, layer, position, rows)
+    return present_slab(gathered, layer, position, rows)
 
 
 def _spread(view: View, memory: Memory) -> Spread:
@@ -281,7 +283,7 @@ def _spread(view: View, memory: Memory) -> Spread:
     pieces, low = [], 0
     for one in view.pieces or (view,):
         ranges = one.runs
-        arrays = tuple(array_of(one.part(a, b), memory) for a, b in ranges)
+        arrays = tuple(view_array(one.part(a, b), memory) for a, b in ranges)
         pieces.append(Piece(low, low + one.shape[-1], tuple(ranges), arrays))
         low += one.shape[-1]
     return Spread((view.count, *view.shape), np.dtype(view.format.dtype), tuple(pieces))
@@ -290,7 +292,7 @@ def _spread(view: View, memory: Memory) -> Spread:
 def _most(step: Step, sizes: Mapping[str, int], taken: Callable[[Step, Memory], int]) -> int:
     """What the part of a step takes that takes the most, in memory of these sizes."""
     memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
-    parts = (part for one in at_once(step) for part in parts_of(one))
+    parts = (part for one in merge_images(step) for part in split_step(one))
     return max((taken(part, memory) for part in parts), default=0)
 
 
@@ -313,7 +315,7 @@ def _target(
     the rows hold if the kernel goes on from there.
     """
     if is_array(view):
-        return array_of(view, memory)
+        return view_array(view, memory)
     array = scratch.take((view.count, *view.shape), view.format.dtype)
     if load:
         calls.extend(copies(array, view, memory))
@@ -326,7 +328,7 @@ def _stored(views: Sequence[View], arrays: Sequence[np.ndarray], memory: Memory)
         (np.copyto, (where, made))
         for view, array in zip(views, arrays, strict=True)
         if not is_array(view)
-        for made, where in matched(array, view, memory)
+        for made, where in match_rows(array, view, memory)
     ]
 
 
@@ -344,7 +346,7 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
     target, source = arguments
     if target.dtype != source.dtype:
         return (call,)
-    if address_of(target) == address_of(source) and _steps(target) == _steps(source):
+    if get_address(target) == get_address(source) and _steps(target) == _steps(source):
         return ()
     if not _share_memory(target, source):
         return (call,)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.numpy.arrays import HostMemory, placed
+from csdfgen.backends.numpy.arrays import HostMemory, place_rows
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Array, Constants, Instruction, Ref
@@ -38,7 +38,7 @@ def moves(move: Move) -> list[Instruction]:
     dtype = move.view.format.dtype
     return [
         Instruction(kernel, (move.port, at, Array(shape, strides, dtype)), (place,))
-        for at, place, shape, strides in placed(move.starts, move.view)
+        for at, place, shape, strides in place_rows(move.starts, move.view)
     ]
 
 
@@ -56,7 +56,7 @@ class NumpyBound:
         self._calls: list[Call] = [
             self._moved(one, memory, constants)
             if one.kernel in (_TAKE, _GIVE)
-            else called(one, memory, constants)
+            else bind_call(one, memory, constants)
             for one in program.instructions
         ]
 
@@ -105,16 +105,16 @@ def _given(
 _NAMES: dict[Any, str] = {
     np.copyto: "copyto", np.take: "take", np.argmax: "argmax", np.argmin: "argmin", np.ndarray.clip: "clip",
     np.ndarray.fill: "fill", primitives.maximum: "maximum", primitives.minimum: "minimum",
-    primitives.negative: "negative", primitives.einsum: "einsum", primitives.looked_up: "looked_up",
-    primitives.picked: "picked", primitives.scattered: "scattered", primitives.ranked: "ranked",
-    primitives.nonzero: "nonzero", primitives.suppressed: "suppressed",
+    primitives.negative: "negative", primitives.einsum: "einsum", primitives.look_up: "looked_up",
+    primitives.pick_elements: "picked", primitives.scatter: "scattered", primitives.rank_elements: "ranked",
+    primitives.nonzero: "nonzero", primitives.suppress_boxes: "suppressed",
 }  # fmt: skip
 """Functions that are no ufuncs -> their kernels."""
 
 _FUNCTIONS = {name: function for function, name in _NAMES.items()}
 
 
-def written_down(call: Call, constants: Constants) -> Instruction:
+def record_call(call: Call, constants: Constants) -> Instruction:
     """A prepared call on arrays in memory that nobody touches, as an instruction. Raises PlanError for a function that is
     none of the vocabulary.
     """
@@ -142,7 +142,7 @@ def written_down(call: Call, constants: Constants) -> Instruction:
     return Instruction(kernel, tuple(fields), tuple(refs))
 
 
-def called(made: Instruction, memory: Mapping[str, np.ndarray], constants: Constants) -> Call:
+def bind_call(made: Instruction, memory: Mapping[str, np.ndarray], constants: Constants) -> Call:
     """The prepared call of an instruction. memory: bytes of the pools."""
     refs = iter(made.refs)
     arguments = tuple(

@@ -10,19 +10,19 @@ from itertools import pairwise
 
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, Phase, Takes, stored_rows
-from csdfgen.program.steps import Step, View, by_image, some_images
+from csdfgen.program.steps import Step, View, split_by_image, take_images
 
 # Several images -----------------------------------------------------------------------------------
 
 
-def as_rows(phase: Phase) -> Rows:
+def image_rows(phase: Phase) -> Rows:
     """The rows that a phase writes, counted through its images."""
     return Rows(phase.out.start, phase.out.start + phase.images * len(phase.out))
 
 
-def at_once(step: Step) -> tuple[Step, ...]:
+def merge_images(step: Step) -> tuple[Step, ...]:
     """The step, if all of its images can be computed at once; else one for each of them.
 
     Where elements depend on those at their place alone, images are more rows.
@@ -30,7 +30,7 @@ def at_once(step: Step) -> tuple[Step, ...]:
     layer, phase, images = step.layer, step.phase, step.phase.images
     if images == 1:
         return (step,)
-    operator, out = operator_of(layer), as_rows(phase)
+    operator, out = get_operator(layer), image_rows(phase)
     alone = all(_is_pointwise(one) for one in layer.following)
     if operator.mode(layer) is Mode.ROWS and _is_pointwise(layer):
         ins = operator.input_rows(layer, out)
@@ -43,12 +43,12 @@ def at_once(step: Step) -> tuple[Step, ...]:
     lies = lies and all(_is_stacked(layer, k, view) for k, view in enumerate(step.inputs))
     if alone and lies and not step.states and operator.joins(layer, images):
         return (step,)
-    return by_image(step)
+    return split_by_image(step)
 
 
 def _is_pointwise(layer: Layer) -> bool:
     """Whether it does the same to every row."""
-    operator = operator_of(layer)
+    operator = get_operator(layer)
     return operator.pointwise and operator.repeats(layer)
 
 
@@ -59,18 +59,18 @@ def _is_stacked(layer: Layer, position: int, view: View | None) -> bool:
         return True
     if layer.input_axes[position] != tensor.row_axis or not view.shape:
         return False
-    pieces = operator_of(layer).takes(layer, position) is not Takes.EVEN
+    pieces = get_operator(layer).takes(layer, position) is not Takes.EVEN
     return not view.pieces or (pieces and view.along == len(view.shape) - 1)
 
 
 # A phase in parts --------------------------------------------------------------------------------
 
 
-def parts_of(step: Step) -> list[Step]:
+def split_step(step: Step) -> list[Step]:
     """The step cut so that the rows of no output jump, and of no input either where rows are
     independent; an accumulating one so that those it adds up do not jump.
     """
-    operator = operator_of(step.layer)
+    operator = get_operator(step.layer)
     mode = operator.mode(step.layer)
     if mode is Mode.WHOLE or step.phase.images > 1:
         return [step]
@@ -110,7 +110,7 @@ def _cut(step: Step, start: int, stop: int) -> Step:
     """Rows [start, stop) of what the step writes, with the rows that they read."""
     layer, phase = step.layer, step.phase
     out = Rows(phase.out.start + start, phase.out.start + stop)
-    ins = operator_of(layer).input_rows(layer, out)
+    ins = get_operator(layer).input_rows(layer, out)
     inputs: list[View | None] = []
     for position, (held, rows, before) in enumerate(zip(step.inputs, ins, phase.ins, strict=True)):
         if held is None or rows is None or before is None:
@@ -119,7 +119,7 @@ def _cut(step: Step, start: int, stop: int) -> Step:
         first = stored_rows(layer, position, before).start
         stored = stored_rows(layer, position, rows)
         inputs.append(held.part(stored.start - first, stored.stop - first))
-    states = operator_of(layer).held(layer)
+    states = get_operator(layer).held(layer)
     outputs = tuple(
         view if k in states else view.part(start, stop) for k, view in enumerate(step.outputs)
     )
@@ -127,14 +127,14 @@ def _cut(step: Step, start: int, stop: int) -> Step:
     return _changed(step, Phase(out, ins, first, phase.last, phase.image), inputs, outputs)
 
 
-def halves(step: Step) -> list[Step]:
+def halve_step(step: Step) -> list[Step]:
     """The step in two, as one that takes less workspace; [] if it is as small as can be."""
     images = step.phase.images
     if images > 1:
         half = images // 2
-        both = some_images(step, 0, half), some_images(step, half, images - half)
-        return [part for one in both for part in at_once(one)]
-    operator = operator_of(step.layer)
+        both = take_images(step, 0, half), take_images(step, half, images - half)
+        return [part for one in both for part in merge_images(one)]
+    operator = get_operator(step.layer)
     mode = operator.mode(step.layer)
     if mode is Mode.ROWS:
         count = len(step.phase.out)
@@ -158,7 +158,7 @@ def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
     """Parts of an accumulating step between positions of the rows that it adds up; [] if it cannot
     be cut.
     """
-    layer, phase, over = step.layer, step.phase, operator_of(step.layer).accumulate_over
+    layer, phase, over = step.layer, step.phase, get_operator(step.layer).accumulate_over
     view, rows = step.inputs[over], phase.ins[over]
     assert view is not None and rows is not None
     if len(cuts) <= 2 or not _by_its_rows(layer, over):

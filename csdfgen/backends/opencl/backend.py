@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from csdfgen.backends.device.backend import DeviceKernels
-from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.devices import choose_device
 from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.errors import InputError
 from csdfgen.program.steps import Backend
@@ -22,4 +22,4 @@ def backend(
 
 @cache
 def _driver(wanted: str | None) -> OpenCL:
-    return OpenCL(chosen(wanted))
+    return OpenCL(choose_device(wanted))

@@ -103,7 +103,7 @@ def _described(cl: Any, number: int, platform: Any, one: Any) -> Device:
     )  # fmt: skip
 
 
-def chosen(wanted: str | None = None) -> Device:
+def choose_device(wanted: str | None = None) -> Device:
     """The device with a number, or the first one with this text in its name or platform; None: what `CHOICE` says, else the
     first GPU, else the first of all. Raises InputError, which lists those there are; ToolError where there is none.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from csdfgen.backends.device.build import Builder, BuildError
 from csdfgen.backends.device.driver import Local, Size
 from csdfgen.backends.device.shapes import Blocks
-from csdfgen.backends.device.sources import function_of
+from csdfgen.backends.device.sources import function_name
 from csdfgen.backends.device.work import Units
 from csdfgen.backends.opencl.devices import Device
 from csdfgen.errors import ToolError, first_line, option
@@ -173,7 +173,7 @@ class OpenCL:
         """See `Driver.kernel`."""
         import pyopencl as cl
 
-        return cl.Kernel(self._builder.program(name), function_of(name))
+        return cl.Kernel(self._builder.program(name), function_name(name))
 
     def group(self, kernel: Any) -> int:
         """See `Driver.group`."""

@@ -14,7 +14,7 @@ IN_PLACE = frozenset(("Concat", "Add", "Sum"))
 """Joins into whose result the paper lets the last layer of each branch write."""
 
 
-def branches_of(network: Network, start: int, stop: int) -> tuple[tuple[int, ...], ...]:
+def split_branches(network: Network, start: int, stop: int) -> tuple[tuple[int, ...], ...]:
     """Numbers of the layers of each branch, in order, of the layers [start, stop), the last of which joins them; none where
     they are no branches: a single layer, or layers that do not follow each other in rows.
     """

@@ -13,23 +13,23 @@ from math import inf
 
 import numpy as np
 
-from csdfgen.devices.costs import Cost, energy_within, plan_cost
+from csdfgen.devices.costs import Cost, energy_limit, plan_cost
 from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals.batching.search import ALIKE, Passage, Price, Request, passages
-from csdfgen.goals.batching.stages import order_of_request
-from csdfgen.goals.heights import Predicted, beside, predicting
-from csdfgen.goals.search import Progress, expected
-from csdfgen.model.describe import plain, sizes
+from csdfgen.goals.batching.stages import order_request
+from csdfgen.goals.heights import Predicted, choose_profile, frame_overhead
+from csdfgen.goals.search import Progress, expected_seconds
+from csdfgen.model.describe import shorten_name, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import counted, shown_energy, shown_size, shown_time
+from csdfgen.model.units import format_energy, format_size, format_time, pluralize
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
-from csdfgen.planning.planner import Candidate, outputs_beside
+from csdfgen.planning.planner import Candidate, output_bytes_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import end_if_stopped, stopped
+from csdfgen.stopping import is_stopped, raise_if_stopped
 
 _LITTLE = 0
 """Budget of a request that leaves no bytes for scratch: kernels get the least."""
@@ -89,7 +89,7 @@ def plan_for_request(
     return chooser.best(options.memory, options.latency).plan
 
 
-def tabled(
+def make_table(
     prepared: Prepared,
     requests: Sequence[int],
     budgets: Sequence[int],
@@ -102,12 +102,12 @@ def tabled(
     Raises PlanError if one image does not fit the smallest budget, and what `plan_for_request` raises.
     """
     options = prepared.options
-    profile = predicting(options, prepared.kernels)
+    profile = choose_profile(options, prepared.kernels)
     single = prepared.for_images(1)
     alone = replace(options, batching="", result="stored", frames=1)
     choosers = []
     for images in sorted({*requests} - {1}):
-        of_requests(single.network, images)
+        repeat_request(single.network, images)
         several = single.for_images(images, lifted=True)
         asked = replace(options, frames=images)
         choosers.append(Chooser(replace(several, options=asked), one_image, progress))
@@ -126,7 +126,7 @@ def tabled(
     return PlanTable(tuple(found.values()), profile.name)
 
 
-def of_requests(network: Network, images: int) -> Network:
+def repeat_request(network: Network, images: int) -> Network:
     """The network for a request of so many images. Raises InputError for an invalid number, and for a network whose
     inputs and outputs are not those of one image.
     """
@@ -140,7 +140,7 @@ def of_requests(network: Network, images: int) -> Network:
         found = (
             f"a batch of {network.batch}"
             if wrong is None
-            else f"'{plain(wrong.name)}' {sizes(wrong.shape)}"
+            else f"'{shorten_name(wrong.name)}' {sizes(wrong.shape)}"
         )
         raise InputError(
             f"{option('requests', images)} are images of a network that takes one; this one has {found}"
@@ -177,7 +177,7 @@ def _quick(found: Sequence[Point], kernels: Backend) -> Point:
     """The fastest plan; of equally fast ones a plan with contiguous slabs, and of those the one with the fewest bytes
     alive, which leaves the most for scratch and caches.
     """
-    seconds = {one: expected(one.plan, one.seconds, kernels) for one in found}
+    seconds = {one: expected_seconds(one.plan, one.seconds, kernels) for one in found}
     most = ALIKE * min(seconds.values())
     alike = [one for one in found if seconds[one] <= most]
     return min(alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds))
@@ -214,7 +214,7 @@ class Chooser:
         self.options = replace(prepared.options, rows=DEFAULTS.rows, policy="best")
         self.prepared = replace(prepared, options=self.options)
         self.one_image, self.progress = one_image, progress
-        self.profile = predicting(self.options, prepared.kernels)
+        self.profile = choose_profile(self.options, prepared.kernels)
         budgets = {"batching": "", "memory": 0, "latency": 0.0, "energy": 0.0, "result": "stored"}
         bare = replace(self.options, frames=1, **budgets)  # type: ignore[arg-type]
         options = self.options
@@ -223,7 +223,7 @@ class Chooser:
                 f"{option('energy', options.energy)} and a cost of {cost.name} both limit a request; leave one of "
                 "them out"
             )
-        self.cost = energy_within(self.profile, options.energy) if options.energy else cost
+        self.cost = energy_limit(self.profile, options.energy) if options.energy else cost
         single = replace(prepared.for_images(1), options=bare)
         self.request = Request(
             Predicted(single, self.profile), options.frames, self._looked, self.cost
@@ -233,7 +233,7 @@ class Chooser:
         self._least_alone = 0
         self._budget = _LITTLE
         self._costs: dict[Point, float] = {}
-        self._outputs = outputs_beside(prepared.network, options)
+        self._outputs = output_bytes_beside(prepared.network, options)
         check_costs(single.network, (), self.profile)
 
     @property
@@ -252,7 +252,7 @@ class Chooser:
                 return self._chosen(memory, latency)
             return self._smallest_in_time(latency)
         except KeyboardInterrupt:
-            found = self._so_far(memory, latency) if stopped() else None
+            found = self._so_far(memory, latency) if is_stopped() else None
             if found is None:
                 raise
             return replace(found, plan=replace(found.plan, interrupted=True))
@@ -379,7 +379,7 @@ class Chooser:
     def in_time(self, latency: float) -> None:
         """Make plans within the seconds, of the least memory that estimates find."""
         self.within(ANY)
-        left = latency - self.options.frames * beside(self.profile)
+        left = latency - self.options.frames * frame_overhead(self.profile)
         most = self._least_by(latency)
         if most and self.options.batching == _JOINT:
             alone = self.request.prepared.options
@@ -428,7 +428,7 @@ class Chooser:
         staged = passage.staged
         tried = self._tried.get(staged.text)
         if tried is None:
-            order = order_of_request(self.prepared, staged)
+            order = order_request(self.prepared, staged)
             tried = self._tried[staged.text] = _Tried(staged.description, order)
         assert tried.order is not None
         alive = tried.order.peak_live + self._outputs
@@ -466,7 +466,7 @@ class Chooser:
         self._tell("looking at layers")
 
     def _tell(self, what: str) -> None:
-        end_if_stopped()
+        raise_if_stopped()
         if self.progress is not None:
             self.progress(what)
 
@@ -482,13 +482,13 @@ class Chooser:
             )
         return PlanError(
             f"{said} on {self._images}: the least that was found is {least:,} bytes; ask for "
-            f"{option('memory', shown_size(least))} or more",
+            f"{option('memory', format_size(least))} or more",
             least=least,
         )
 
     @property
     def _images(self) -> str:
-        return counted(self.options.frames, "image")
+        return pluralize(self.options.frames, "image")
 
     def _least(self, allowed: int) -> int | None:
         """Bytes of the smallest plan that was made, or that can be made with more memory; None for none."""
@@ -519,7 +519,7 @@ class Chooser:
     def _too_dear(self, least: float, memory: int, cost: Cost) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""
         said, more = (
-            (option("energy", f"{cost.most:g}"), option("energy", shown_energy(least)))
+            (option("energy", f"{cost.most:g}"), option("energy", format_energy(least)))
             if self.options.energy
             else (f"{cost.name} of {cost.most:g}", f"{least:.4g} {cost.unit}")
         )
@@ -533,5 +533,5 @@ class Chooser:
         return PlanError(
             f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: the prediction for "
             f"{self._images} is {1e3 * quick.seconds:.4g} ms at least on {self.profile.name}; ask for "
-            f"{option('latency', shown_time(quick.seconds))} or more, or for fewer images"
+            f"{option('latency', format_time(quick.seconds))} or more, or for fewer images"
         )

@@ -20,17 +20,17 @@ import numpy as np
 
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.batching.branches import IN_PLACE, branches_of
+from csdfgen.goals.batching.branches import IN_PLACE, split_branches
 from csdfgen.goals.batching.cuts import Cut, Ranks
-from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, stages_of
-from csdfgen.goals.batching.variants import Variant, of_images, of_rows
-from csdfgen.goals.heights import Predicted, heights_of
+from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, make_stages
+from csdfgen.goals.batching.variants import Variant, make_image_variant, make_row_variant
+from csdfgen.goals.heights import Predicted, price_heights
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Prepared
-from csdfgen.stopping import end_if_stopped
-from schedules.batches.baselines import greedy
+from csdfgen.stopping import raise_if_stopped
+from schedules.batches.baselines import plan_greedy
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.planning import SEARCHED, cheapest, printed
+from schedules.batches.planning import SEARCHED, plan_cheapest, plan_printed
 from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
@@ -136,11 +136,11 @@ class Request:
     def add(self, plan: Plan) -> None:
         """Add the heights and the order of a plan of one image to those that stages choose from."""
         rows = plan.options.rows
-        self._added[rows] = of_rows(self.prepared, rows, self.profile, plan.order)
+        self._added[rows] = make_row_variant(self.prepared, rows, self.profile, plan.order)
 
     def chain(self, cuts: Sequence[Cut], ones: Sequence[Variant]) -> Chain:
         """The stages between these cuts, as the algorithms of `schedules.batches` take them."""
-        stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
+        stages = make_stages([cut.at for cut in cuts], self.ranks.count, ones)
         between = [0, *(cut.bytes for cut in cuts), 0]
         found = []
         for stage, ends in zip(stages, pairwise(between), strict=True):
@@ -159,7 +159,9 @@ class Request:
         found: list[ChainLayer] = []
         stages: list[Stage] = []
         places: list[tuple[list[list[int]], int]] = []
-        main = stages_of([cut.at for cut in cuts], self.ranks.count, [self.whole] * (len(cuts) + 1))
+        main = make_stages(
+            [cut.at for cut in cuts], self.ranks.count, [self.whole] * (len(cuts) + 1)
+        )
 
         def one(start: int, stop: int, ends: tuple[int, int]) -> tuple[ChainLayer, int]:
             stages.append(Stage(start, stop, self.whole))
@@ -167,7 +169,7 @@ class Request:
 
         for stage, ends in zip(main, pairwise(between), strict=True):
             chains, inner = [], []
-            branches = branches_of(network, stage.start, stage.stop)
+            branches = split_branches(network, stage.start, stage.stop)
             join = network.layers[stage.stop - 1].op_type
             for branch in branches:
                 sizes = [0, *(network.layers[at].output.nbytes for at in branch)]
@@ -203,11 +205,11 @@ class Request:
 
     def cheapest(self, stages: Chain, memory: int, searched: int) -> ChainPlan | None:
         """The plan of the corrected program; its tables serve all memories up to the largest so far."""
-        end_if_stopped()
+        raise_if_stopped()
         known = self._tables.get(stages)
         if known is None or known.memory < memory:
             known = self._tables[stages] = Tables(stages, self.images, int(_HEADROOM * memory))
-        return cheapest(stages, self.images, memory, searched=searched, tables=known)
+        return plan_cheapest(stages, self.images, memory, searched=searched, tables=known)
 
     def passage(
         self, cuts: Sequence[Cut], ones: Sequence[Variant], memory: int, searched: int = 0
@@ -241,18 +243,18 @@ class Request:
 
     @cached_property
     def _ladder(self) -> tuple[Variant, ...]:
-        heights = heights_of(self.predicted)
+        heights = price_heights(self.predicted)
         ladder = heights.ladder
         chosen = sorted({round(k * (len(ladder) - 1) / (_HEIGHTS - 1)) for k in range(_HEIGHTS)})
         texts = [heights.rows(ladder[at]) for at in chosen]
         found = []
         for text in dict.fromkeys((*texts, "auto")):
-            found.append(of_rows(self.prepared, text, self.profile, None))
+            found.append(make_row_variant(self.prepared, text, self.profile, None))
             self.report(len(found))
         return tuple(found)
 
     def _variant(self, images: int) -> Variant:
-        found = of_images(self.prepared, images, self.profile)
+        found = make_image_variant(self.prepared, images, self.profile)
         self.report(images)
         return found
 
@@ -260,7 +262,7 @@ class Request:
         self, cuts: Sequence[Cut], ones: Sequence[Variant], plan: ChainPlan
     ) -> StagedRequest:
         """The request by a plan of the chain between these cuts."""
-        stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
+        stages = make_stages([cut.at for cut in cuts], self.ranks.count, ones)
         calls = (self._calls(one, one.layer) for one in plan.firings)
         return self.called(stages, tuple(chain.from_iterable(calls)))
 
@@ -307,7 +309,7 @@ _Algorithm = Callable[[Request, int], Iterator[Passage]]
 def _fixed(request: Request, memory: int) -> Iterator[Passage]:
     """One batch for all layers, of every size that fits."""
     count = request.ranks.count
-    stages = stages_of((), count, (request.whole,))
+    stages = make_stages((), count, (request.whole,))
     for size, variant in [(1, request.whole), *request.several.items()]:
         inside = variant.inside(0, count)
         if inside <= memory:
@@ -335,7 +337,7 @@ def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> _Algori
 def _printed(request: Request, memory: int) -> Iterator[Passage]:
     """The program as printed, with batches of their own for the branches of special layers."""
     stages, places, main = request.special(request.ranks.single())
-    plan = printed(main, request.images, memory, unit=max(1, memory // _STEPS))
+    plan = plan_printed(main, request.images, memory, unit=max(1, memory // _STEPS))
     if plan is not None:
         yield Passage(request.with_branches(stages, places, plan), plan.cost, memory)
 
@@ -404,7 +406,7 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
 
 _ALGORITHMS: dict[str, _Algorithm] = {
     "fbs": _fixed,
-    "greedy": _by_layers(greedy),
+    "greedy": _by_layers(plan_greedy),
     "vbs-paper": _printed,
     "vbs": _vbs,
     "joint": _joint,

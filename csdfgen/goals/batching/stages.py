@@ -17,7 +17,7 @@ from csdfgen.errors import ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.variants import Variant
 from csdfgen.model.by_layer import Asked
-from csdfgen.model.describe import plain
+from csdfgen.model.describe import shorten_name
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import BatchSpec, RowSpec, parse_rows
 from csdfgen.planning.ordering import Order
@@ -98,7 +98,7 @@ class StagedRequest:
             runs = [(size, len(list(same))) for size, same in groupby(groups)]
             text = "+".join(f"{count}x{size}" if count > 1 else str(size) for size, count in runs)
             images = "image" if text == "1" else "images"
-            each.append(f"{text} {images} from '{plain(layers[stage.start].name)}' on")
+            each.append(f"{text} {images} from '{shorten_name(layers[stage.start].name)}' on")
         return ", ".join(each)
 
     @property
@@ -147,7 +147,7 @@ def _complete(work: ActorWork, phases: int) -> int:
     return work.writes[0].complete[phases - 1] if phases else 0
 
 
-def order_of_request(prepared: Prepared, staged: StagedRequest) -> Candidate:
+def order_request(prepared: Prepared, staged: StagedRequest) -> Candidate:
     """The order of these calls, from which a plan can be made. prepared: the network with the request as its batch.
     Raises ScheduleError for calls before the stage in front has computed their images.
     """
@@ -186,7 +186,7 @@ def _by_most(asked: Mapping[str, Asked]) -> tuple[int | str, Mapping[str, Asked]
     return general, MappingProxyType(others)
 
 
-def stages_of(cuts: Sequence[int], count: int, one: Sequence[Variant]) -> tuple[Stage, ...]:
+def make_stages(cuts: Sequence[int], count: int, one: Sequence[Variant]) -> tuple[Stage, ...]:
     """Stages between cuts of `count` layers; one: their variants for one image."""
     ends = (0, *cuts, count)
     return tuple(

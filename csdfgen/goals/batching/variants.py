@@ -20,7 +20,7 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork
-from csdfgen.planning.lifetimes import lifetimes_of, times_of
+from csdfgen.planning.lifetimes import firing_times, trace_lifetimes
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.prepared import Phased, Prepared
 
@@ -79,7 +79,7 @@ class Variant:
     def _scratch(self) -> np.ndarray:
         """Bytes of scratch of every firing."""
         found = np.zeros(len(self.order), np.int64)
-        times = times_of(self.order)
+        times = firing_times(self.order)
         for actor, sizes in self.phased.scratch.items():
             found[times[actor]] += sizes
         return found
@@ -90,7 +90,7 @@ class Variant:
         buffers = self.phased.buffers
         changes = np.zeros((len(buffers), len(self.order) + 1), np.int64)
         for row, one, buffer in zip(
-            changes, lifetimes_of(self.order, buffers).each, buffers, strict=True
+            changes, trace_lifetimes(self.order, buffers).each, buffers, strict=True
         ):
             np.add.at(row, one.born, buffer.row_bytes)
             np.subtract.at(row, one.gone, buffer.row_bytes)
@@ -98,13 +98,15 @@ class Variant:
         return spans, np.cumsum(changes[:, :-1], axis=1)
 
 
-def of_rows(prepared: Prepared, rows: str, profile: DeviceProfile, order: Order | None) -> Variant:
+def make_row_variant(
+    prepared: Prepared, rows: str, profile: DeviceProfile, order: Order | None
+) -> Variant:
     """One image at these heights. order: that of a plan at these heights; None: the order on demand."""
     phased = prepared.phased(_bare(prepared.options, rows=rows))
     return Variant(1, rows, phased, Ranks(phased), order or phased.on_demand, profile)
 
 
-def of_images(prepared: Prepared, images: int, profile: DeviceProfile) -> Variant:
+def make_image_variant(prepared: Prepared, images: int, profile: DeviceProfile) -> Variant:
     """So many images in every phase, with all rows."""
     options = prepared.options
     asked = _bare(options, rows="whole", frames=images, batches="all" if images > 1 else "")

@@ -8,18 +8,18 @@ from types import MappingProxyType
 
 import onnx
 
-from csdfgen.paper.batches.example import EXAMPLE, IMAGES, MEMORY, cost_of
+from csdfgen.paper.batches.example import EXAMPLE, IMAGES, MEMORY, plan_cost
 from csdfgen.paper.batches.literal import Literal
-from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed
-from csdfgen.paper.batches.modelled import plan_of, tables_of
-from csdfgen.paper.batches.networks import named
+from csdfgen.paper.batches.memory import BATCHES, MB, call_bytes, make_chain
+from csdfgen.paper.batches.modelled import model_tables, plan_request
+from csdfgen.paper.batches.networks import find_layer
 from csdfgen.paper.batches.printed import MEMORIES
-from csdfgen.paper.batches.times import modelled
+from csdfgen.paper.batches.times import model_times
 from csdfgen.paper.cells import Cell
 from csdfgen.reading.loader import load
-from schedules.batches.baselines import best_uniform, fixed, largest_uniform
+from schedules.batches.baselines import largest_uniform, plan_best_uniform, plan_fixed
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.planning import PRINTED_UNIT, cheapest, printed, within
+from schedules.batches.planning import PRINTED_UNIT, plan_cheapest, plan_printed, plan_within
 from schedules.batches.plans import batches
 from schedules.batches.replay import replay
 from zoo_models import ZOO, count
@@ -53,15 +53,15 @@ def _cell(
 
 
 def _recurrences() -> Iterator[Cell]:
-    plan = printed(EXAMPLE, IMAGES, MEMORY, unit=1)
+    plan = plan_printed(EXAMPLE, IMAGES, MEMORY, unit=1)
     assert plan is not None
     alone = sum(set(batches(plan, number)) == {IMAGES} for number in range(len(EXAMPLE)))
     yield _cell(
         1, "layers of the example's plan that take both images at once", 3, alone, 0,
         "Table I says that OPTExact has each layer with exactly b; by (1) it is at least one",
     )  # fmt: skip
-    gathered = cheapest(GATHERING, 2, 5, rounds=False, searched=0)
-    assert gathered is not None and printed(GATHERING, 2, 5, unit=1) is None
+    gathered = plan_cheapest(GATHERING, 2, 5, rounds=False, searched=0)
+    assert gathered is not None and plan_printed(GATHERING, 2, 5, unit=1) is None
     yield _cell(
         2, "memory of a plan that Algorithm 1 does not find", None, replay(GATHERING, gathered).peak, 0,
         "two layers, two images, 5 bytes: images cannot gather where no layer takes both",
@@ -85,8 +85,8 @@ def _is_number(value: object) -> bool:
 
 
 def _latency_and_gain() -> Iterator[Cell]:
-    accepted = printed(EXAMPLE, IMAGES, MEMORY, unit=1, cost_limit=12)
-    kept = within(EXAMPLE, IMAGES, MEMORY, 12)
+    accepted = plan_printed(EXAMPLE, IMAGES, MEMORY, unit=1, cost_limit=12)
+    kept = plan_within(EXAMPLE, IMAGES, MEMORY, 12)
     assert accepted is not None and kept is not None
     yield _cell(
         5, "example, latency bound 12: time until a request is done", 12, accepted.cost, 0,
@@ -99,24 +99,24 @@ def _latency_and_gain() -> Iterator[Cell]:
 
 
 def _memory() -> Iterator[Cell]:
-    chain = chain_of("GoogleNet", modelled())
-    two = needed(named("GoogleNet", "conv1/7x7_s2"), 2) / MB
+    chain = make_chain("GoogleNet", model_times())
+    two = call_bytes(find_layer("GoogleNet", "conv1/7x7_s2"), 2) / MB
     yield _cell(
         7, "baseline of GoogleNet at 20 MB", 2, largest_uniform(chain, BATCHES, 20 * MB), 0,
         f"the text says 2 images, Table III counts 1: two conv1 take {two:.1f} MB",
     )  # fmt: skip
-    classifier = named("GoogleNet", "loss3/classifier")
+    classifier = find_layer("GoogleNet", "loss3/classifier")
     yield _cell(
         8, "loss3/classifier without weights: free of 20 MB", 16.08,
-        20 - needed(classifier, weights=False) / MB, 2,
+        20 - call_bytes(classifier, weights=False) / MB, 2,
         "the paper does not count the model as memory; Table III counts the weights of the layer",
         "MB",
     )  # fmt: skip
 
 
 def _steps_and_rounds() -> Iterator[Cell]:
-    fine = tables_of("GoogleNet", "printed")
-    coarse = tables_of("GoogleNet", "printed", PRINTED_UNIT)
+    fine = model_tables("GoogleNet", "printed")
+    coarse = model_tables("GoogleNet", "printed", PRINTED_UNIT)
     least, rough = (tables.front(BATCHES)[0][0] for tables in (fine, coarse))
     yield _cell(
         9, "GoogleNet, 12 images: least memory with 2 MB steps", None, rough / MB, 2,
@@ -132,14 +132,14 @@ def _steps_and_rounds() -> Iterator[Cell]:
         f"at {worst / MB:g} MB; the paper says that they do not matter", "%",
     )  # fmt: skip
     image, conv1 = (
-        chain_of("ResNet50", modelled()).layers[0].input_bytes,
-        named("ResNet50", "conv1"),
+        make_chain("ResNet50", model_times()).layers[0].input_bytes,
+        find_layer("ResNet50", "conv1"),
     )
     yield _cell(
-        10, "ResNet50: conv1 while 11 images wait", 15, (11 * image + needed(conv1)) / MB, 1,
+        10, "ResNet50: conv1 while 11 images wait", 15, (11 * image + call_bytes(conv1)) / MB, 1,
         "the baseline runs at 15 MB only if waiting images are stored elsewhere; (2) charges them", "MB",
     )  # fmt: skip
-    cut = plan_of("GoogleNet", BATCHES, 15)
+    cut = plan_request("GoogleNet", BATCHES, 15)
     assert cut is not None and fine.cost(BATCHES, 15 * MB) == float("inf")
     yield _cell(
         10, "GoogleNet, 12 images at 15 MB: first round", 12, cut.rounds[0], 0,
@@ -150,11 +150,15 @@ def _steps_and_rounds() -> Iterator[Cell]:
 
 def _apart() -> Iterator[Cell]:
     """Results of two branches that are added up, the second in memory of its own."""
-    rule, apart = (chain_of("ResNet50", modelled(), results_apart=own) for own in (False, True))
+    rule, apart = (
+        make_chain("ResNet50", model_times(), results_apart=own) for own in (False, True)
+    )
     number = [layer.name for layer in rule.layers].index("res2a")
     one, two = (chain.layers[number].held(1) / MB for chain in (rule, apart))
     memory = 25 * MB
-    costs = [cost_of(cheapest(chain, BATCHES, memory, searched=0)) for chain in (rule, apart)]
+    costs = [
+        plan_cost(plan_cheapest(chain, BATCHES, memory, searched=0)) for chain in (rule, apart)
+    ]
     yield _cell(
         11, "ResNet50, res2a: an image when both branches are done", None, two, 2,
         f"{one:.2f} by the rule of special layers: right only where the last convolution adds in place; here a convolution "
@@ -178,7 +182,7 @@ def _networks() -> Iterator[Cell]:
         "fc", tuple(b * ms for b, ms in MEASURED.items()), (0,) * len(MEASURED), 1, 1
     )
     chain = Chain((layer,))
-    largest, best = fixed(chain, 2, 4), best_uniform(chain, 2, 4)
+    largest, best = plan_fixed(chain, 2, 4), plan_best_uniform(chain, 2, 4)
     assert largest is not None and best is not None
     yield _cell(
         13, "a fully connected layer in numpy: largest batch of 2", None, largest.cost_per_image, 2,

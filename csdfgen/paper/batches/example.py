@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import inf
 
 from csdfgen.paper.cells import Cell
-from schedules.batches.baselines import fixed
+from schedules.batches.baselines import plan_fixed
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.planning import exhaustive, printed
+from schedules.batches.planning import plan_exhaustively, plan_printed
 from schedules.batches.plans import ChainPlan, batches
 from schedules.batches.replay import replay
 
@@ -23,18 +23,18 @@ EXAMPLE = Chain(
 """in(i,b) = out(i,b) = b; ws(1) = ws(3) = b, ws(2) = 4b; 4 an image alone, 3 each of two."""
 
 
-def cost_of(plan: ChainPlan | None) -> float:
+def plan_cost(plan: ChainPlan | None) -> float:
     """Infinity where there is no plan."""
     return inf if plan is None else plan.cost
 
 
 def example() -> Iterator[Cell]:
     """Time per image by the baseline, by Algorithm 1, and by all orders; the batches of each layer."""
-    base, plan = fixed(EXAMPLE, IMAGES, MEMORY), printed(EXAMPLE, IMAGES, MEMORY, unit=1)
+    base, plan = plan_fixed(EXAMPLE, IMAGES, MEMORY), plan_printed(EXAMPLE, IMAGES, MEMORY, unit=1)
     assert base is not None and plan is not None
     yield _cell("baseline", "time per image", 12, base.cost_per_image)
     yield _cell("Algorithm 1", "time per image", 10, plan.cost_per_image)
-    best = cost_of(exhaustive(EXAMPLE, IMAGES, MEMORY))
+    best = plan_cost(plan_exhaustively(EXAMPLE, IMAGES, MEMORY))
     yield _cell("all orders", "time per image", None, best / IMAGES)
     for number, batch in enumerate((2, 1, 2)):
         yield _cell("Algorithm 1", f"batches of L{number + 1}", batch, max(batches(plan, number)))

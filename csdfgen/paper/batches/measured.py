@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from csdfgen.backends.registry import backend_that
+from csdfgen.backends.registry import find_backend
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import plan
 from csdfgen.paper.cells import Cell, Left
-from csdfgen.paper.turns import PART, measured_cells
+from csdfgen.paper.turns import PART, measure_cells
 from csdfgen.reading.loader import load
 from runtime.session import Executable
 
@@ -35,7 +35,7 @@ def requests(left: list[Left]) -> Iterator[Cell]:
 
 
 def _network(name: str, left: list[Left]) -> Iterator[Cell]:
-    network, backend = load(f"zoo:{name}"), backend_that("emits")
+    network, backend = load(f"zoo:{name}"), find_backend("emits")
     whole = plan(network, rows="whole", backend=backend).planned_bytes
     memory = round(_WHOLE * (whole + IMAGES * network.output_bytes))
     row, programs = f"{name}, {memory / 2**20:.2f} MiB", {}
@@ -46,4 +46,4 @@ def _network(name: str, left: list[Left]) -> Iterator[Cell]:
             left.append(Left(PART, f"{row}: {title}", 0, str(error)))
         else:
             programs[title] = Executable(found)
-    yield from measured_cells(row, programs, time.thread_time, REPEATS)
+    yield from measure_cells(row, programs, time.thread_time, REPEATS)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from csdfgen.paper.batches.networks import Layers, Map, Module, Op, layers_of
+from csdfgen.paper.batches.networks import Layers, Map, Module, Op, get_layers
 from schedules.batches.chain import Chain, ChainLayer
 
 MB = 2**20
@@ -53,13 +53,13 @@ def workspace(layer: Op | Module, images: int, *, weights: bool = True) -> int:
     return own
 
 
-def needed(layer: Op | Module, images: int = 1, *, weights: bool = True) -> int:
+def call_bytes(layer: Op | Module, images: int = 1, *, weights: bool = True) -> int:
     """in + ws + out of a call by itself."""
     ends = images * (_bytes(layer.reads) + _bytes(layer.writes))
     return ends + workspace(layer, images, weights=weights)
 
 
-def chain_of(
+def make_chain(
     network: str | Layers, times: Times, *, weights: bool = True, results_apart: bool = False
 ) -> Chain:
     """A network, by its name or its layers, for batches of up to 12. weights: whether they count as workspace of their layer.
@@ -67,7 +67,7 @@ def chain_of(
     results_apart: where two branches are added up, the second makes its result in memory of its own. The
     paper counts one result, which is right only where the last convolution adds in place.
     """
-    layers = layers_of(network) if isinstance(network, str) else network
+    layers = get_layers(network) if isinstance(network, str) else network
     return Chain(tuple(_layer(one, times, weights, results_apart) for one in layers))
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import pstdev
 
-from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed
-from csdfgen.paper.batches.networks import Module, Op, all_ops, layers_of, named
+from csdfgen.paper.batches.memory import BATCHES, MB, call_bytes, make_chain
+from csdfgen.paper.batches.networks import Module, Op, find_layer, get_layers, list_ops
 from csdfgen.paper.batches.printed import FIGURE_7, FIGURE_8, MEMORIES, TABLE_3
 from csdfgen.paper.cells import Cell
-from schedules.batches.baselines import greedy, largest_uniform
+from schedules.batches.baselines import largest_uniform, plan_greedy
 from schedules.batches.chain import Chain
 
 _UNLISTED = "conv2/norm2"
@@ -26,19 +26,21 @@ def _untimed(layer: Op | Module, images: int) -> float:
 def table_3() -> Iterator[Cell]:
     """The baseline's column: one image."""
     for name, (baseline, _) in TABLE_3.items():
-        free = 20 - needed(named("GoogleNet", name)) / MB
+        free = 20 - call_bytes(find_layer("GoogleNet", name)) / MB
         yield Cell("Table III", name, "baseline", "MB", baseline, free, 2, within=0.01)
 
 
 def figure_2() -> Iterator[Cell]:
     """ResNet50 by layers, and how much MobileNet's layers differ."""
     for name, printed in (("conv1", 10.7), ("res2a_branch2a", 2.3)):
-        yield _need(f"ResNet50, {name}", printed, needed(named("ResNet50", name)) / MB, 1, "")
+        yield _need(
+            f"ResNet50, {name}", printed, call_bytes(find_layer("ResNet50", name)) / MB, 1, ""
+        )
     convolutions = {name: _convolutions(name) for name in ("ResNet50", "MobileNet-v1")}
-    least = min(needed(op, weights=False) for op in convolutions["ResNet50"] if op.kernel == 3)
+    least = min(call_bytes(op, weights=False) for op in convolutions["ResNet50"] if op.kernel == 3)
     note = "of the 3x3 convolutions, without weights; the paper does not say which layer it means"
     yield _need("ResNet50, least layer", 1.07, least / MB, 2, note)
-    sizes = [needed(op, weights=False) / MB for op in convolutions["MobileNet-v1"]]
+    sizes = [call_bytes(op, weights=False) / MB for op in convolutions["MobileNet-v1"]]
     note = f"of its {len(sizes)} convolutions, without weights"
     yield _need("MobileNet-v1, standard deviation", 1.45, pstdev(sizes), 2, note)
 
@@ -48,12 +50,12 @@ def _need(row: str, printed: float, ours: float, digits: int, note: str) -> Cell
 
 
 def _convolutions(network: str) -> list[Op]:
-    return [op for op, _ in all_ops(layers_of(network)) if op.kind == "conv"]
+    return [op for op, _ in list_ops(get_layers(network)) if op.kind == "conv"]
 
 
 def figure_7() -> Iterator[Cell]:
     """Batches of the baseline that its caption names."""
-    chain = chain_of("ResNet50", _untimed)
+    chain = make_chain("ResNet50", _untimed)
     for memory, (_, baseline) in FIGURE_7.items():
         batch = largest_uniform(chain, BATCHES, memory * MB)
         yield Cell("Figure 7", f"ResNet50, {memory} MB", "batch of the baseline", "", baseline, batch, 0)  # fmt: skip
@@ -61,7 +63,7 @@ def figure_7() -> Iterator[Cell]:
 
 def figure_8() -> Iterator[Cell]:
     """The greedy rule on GoogleNet, with and without the layer that Table III does not list."""
-    whole = chain_of("GoogleNet", _untimed)
+    whole = make_chain("GoogleNet", _untimed)
     without = Chain(tuple(layer for layer in whole.layers if layer.name != _UNLISTED))
     for images, printed in FIGURE_8.items():
         row = f"greedy rule, request of {images}"
@@ -79,9 +81,9 @@ def figure_8() -> Iterator[Cell]:
 def _least_memory(chain: Chain, images: int) -> int:
     """Bytes in which the greedy rule has a plan; what fits into some memory fits into more."""
     low, high = 0, MB
-    while greedy(chain, images, high) is None:
+    while plan_greedy(chain, images, high) is None:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if greedy(chain, images, middle) is None else (low, middle)
+        low, high = (middle, high) if plan_greedy(chain, images, middle) is None else (low, middle)
     return high

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from csdfgen.paper.batches.memory import BATCHES, MB, chain_of
+from csdfgen.paper.batches.memory import BATCHES, MB, make_chain
 from csdfgen.paper.batches.networks import c3d
 from csdfgen.paper.batches.printed import (
     C3D_WEIGHTS,
@@ -24,10 +24,10 @@ from csdfgen.paper.batches.printed import (
     TABLE_3,
     VIDEO_UNIT_MB,
 )
-from csdfgen.paper.batches.times import modelled
+from csdfgen.paper.batches.times import model_times
 from csdfgen.paper.cells import Cell
-from schedules.batches.baselines import fixed, greedy
-from schedules.batches.planning import PRINTED_UNIT, cheapest
+from schedules.batches.baselines import plan_fixed, plan_greedy
+from schedules.batches.planning import PRINTED_UNIT, plan_cheapest
 from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import Replay, replay
 from schedules.batches.tables import Rule, Tables
@@ -63,24 +63,24 @@ class Point:
 
 
 @cache
-def tables_of(network: str, rule: Rule, unit: int = 1) -> Tables:
+def model_tables(network: str, rule: Rule, unit: int = 1) -> Tables:
     """For up to 12 images and 40 MB."""
-    return Tables(chain_of(network, modelled()), BATCHES, MEMORIES[-1] * MB, rule, unit=unit)
+    return Tables(make_chain(network, model_times()), BATCHES, MEMORIES[-1] * MB, rule, unit=unit)
 
 
 @cache
-def plan_of(network: str, images: int, memory_mb: int) -> ChainPlan | None:
+def plan_request(network: str, images: int, memory_mb: int) -> ChainPlan | None:
     """Our plan of a request; too large a network to be searched."""
-    tables = tables_of(network, "gathering")
-    return cheapest(tables.chain, images, memory_mb * MB, searched=0, tables=tables)
+    tables = model_tables(network, "gathering")
+    return plan_cheapest(tables.chain, images, memory_mb * MB, searched=0, tables=tables)
 
 
 @cache
 def _point(network: str, images: int, memory_mb: int) -> Point:
     memory = memory_mb * MB
-    as_printed = tables_of(network, "printed", PRINTED_UNIT)
+    as_printed = model_tables(network, "printed", PRINTED_UNIT)
     chain = as_printed.chain
-    base, ours = fixed(chain, images, memory), plan_of(network, images, memory_mb)
+    base, ours = plan_fixed(chain, images, memory), plan_request(network, images, memory_mb)
     found = as_printed.cost(images, memory)
     return Point(
         network,
@@ -88,7 +88,7 @@ def _point(network: str, images: int, memory_mb: int) -> Point:
         memory_mb,
         0 if base is None else base.rounds[0],
         _ms(base),
-        _ms(greedy(chain, images, memory)),
+        _ms(plan_greedy(chain, images, memory)),
         None if found == float("inf") else 1e3 * found / images,
         _ms(ours),
         () if ours is None else ours.rounds,
@@ -170,13 +170,13 @@ def _trends() -> Iterator[Cell]:
 
 def _gain_without_windows() -> float:
     """Of MobileNet, the largest below 30 MB."""
-    chain = chain_of("MobileNet-v1", modelled(windows=False))
+    chain = make_chain("MobileNet-v1", model_times(windows=False))
     sizes = [memory * MB for memory in MEMORIES if memory < 30]
     tables = Tables(chain, BATCHES, max(sizes))
     gains = []
     for memory in sizes:
-        base = fixed(chain, BATCHES, memory)
-        ours = cheapest(chain, BATCHES, memory, searched=0, tables=tables)
+        base = plan_fixed(chain, BATCHES, memory)
+        ours = plan_cheapest(chain, BATCHES, memory, searched=0, tables=tables)
         assert base is not None and ours is not None
         gains.append(100 * (1 - ours.cost / base.cost))
     return max(gains)
@@ -201,10 +201,10 @@ def _figure_6() -> Iterator[Cell]:
     note = "of clips of 112x112; the first classifier grows with them"
     yield Cell("Figure 6", "C3D", "weights, millions", "", C3D_WEIGHTS, weights, 0, note)
     for clip in CLIPS:
-        chain = chain_of(c3d(*clip), modelled())
-        base = fixed(chain, BATCHES, memory)
+        chain = make_chain(c3d(*clip), model_times())
+        base = plan_fixed(chain, BATCHES, memory)
         tables = Tables(chain, BATCHES, memory, unit=VIDEO_UNIT_MB * MB)
-        ours = cheapest(chain, BATCHES, memory, searched=0, tables=tables)
+        ours = plan_cheapest(chain, BATCHES, memory, searched=0, tables=tables)
         assert base is not None and ours is not None
         alone = BATCHES * sum(layer.costs[0] for layer in chain.layers)
         gains.append([100 * (1 - ours.cost / cost) for cost in (base.cost, alone)])
@@ -245,6 +245,6 @@ def _left_over() -> Iterator[Cell]:
 
 @cache
 def _replayed(network: str, images: int, memory_mb: int) -> Replay:
-    plan = plan_of(network, images, memory_mb)
+    plan = plan_request(network, images, memory_mb)
     assert plan is not None
-    return replay(tables_of(network, "gathering").chain, plan)
+    return replay(model_tables(network, "gathering").chain, plan)

@@ -208,12 +208,12 @@ NETWORKS: Mapping[str, Callable[[], _Path]] = MappingProxyType(
 
 
 @cache
-def layers_of(network: str) -> Layers:
+def get_layers(network: str) -> Layers:
     """The layers on a network's main path, in order."""
     return tuple(NETWORKS[network]().layers)
 
 
-def all_ops(layers: Layers) -> Iterator[tuple[Op, Module | None]]:
+def list_ops(layers: Layers) -> Iterator[tuple[Op, Module | None]]:
     """Every layer with weights or a window, and the module that contains it."""
     for layer in layers:
         if isinstance(layer, Op):
@@ -222,8 +222,8 @@ def all_ops(layers: Layers) -> Iterator[tuple[Op, Module | None]]:
             yield from ((op, layer) for branch in layer.branches for op in branch)
 
 
-def named(network: str, name: str) -> Op | Module:
+def find_layer(network: str, name: str) -> Op | Module:
     """A layer of the main path or of a module by its name."""
-    layers = layers_of(network)
-    inner = (op for op, _ in all_ops(layers))
+    layers = get_layers(network)
+    inner = (op for op, _ in list_ops(layers))
     return next(layer for layer in (*layers, *inner) if layer.name == name)

@@ -13,7 +13,7 @@ from functools import cache
 
 from csdfgen.errors import ScheduleError
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.planning import cheapest, exhaustive, printed
+from schedules.batches.planning import plan_cheapest, plan_exhaustively, plan_printed
 from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import replay
 
@@ -66,19 +66,21 @@ class Comparison:
 
 
 @cache
-def compared(count: int = COUNT, seed: int = SEED) -> dict[str, Comparison]:
-    """Algorithm 1, the same with images that gather, and `cheapest`, against all orders; requests whole."""
+def compare_planners(count: int = COUNT, seed: int = SEED) -> dict[str, Comparison]:
+    """Algorithm 1, the same with images that gather, and `plan_cheapest`, against all orders; requests whole."""
     found: dict[str, list[tuple[float, ChainPlan | None]]] = {"printed": [], "gathering": [], "searched": []}  # fmt: skip
     invented = dict.fromkeys(found, 0)
     for task in tasks(count, seed):
-        best = exhaustive(task.chain, task.images, task.memory)
+        best = plan_exhaustively(task.chain, task.images, task.memory)
         plans = {
-            "printed": printed(task.chain, task.images, task.memory, unit=1),
-            "gathering": cheapest(task.chain, task.images, task.memory, rounds=False, searched=0),
-            "searched": cheapest(task.chain, task.images, task.memory, rounds=False),
+            "printed": plan_printed(task.chain, task.images, task.memory, unit=1),
+            "gathering": plan_cheapest(
+                task.chain, task.images, task.memory, rounds=False, searched=0
+            ),
+            "searched": plan_cheapest(task.chain, task.images, task.memory, rounds=False),
         }
         for name, plan in plans.items():
-            invented[name] += not replayed(task, plan)
+            invented[name] += not replay_plan(task, plan)
             if best is None:
                 invented[name] += plan is not None
             else:
@@ -98,7 +100,7 @@ def _comparison(rows: list[tuple[float, ChainPlan | None]], invented: int) -> Co
     )
 
 
-def replayed(task: Task, plan: ChainPlan | None) -> bool:
+def replay_plan(task: Task, plan: ChainPlan | None) -> bool:
     """Whether a plan, called by call, stays within the memory and costs what it says; no plan does."""
     if plan is None:
         return True

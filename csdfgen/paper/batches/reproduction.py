@@ -17,11 +17,11 @@ from csdfgen.paper.batches.modelled import (
     Point,
     figure_7_points,
     figure_8_points,
+    model_tables,
     modelled_tables,
-    tables_of,
 )
 from csdfgen.paper.batches.printed import LEFT
-from csdfgen.paper.batches.random_chains import Comparison, compared
+from csdfgen.paper.batches.random_chains import Comparison, compare_planners
 from csdfgen.paper.cells import Cell, Left, Progress
 from schedules.batches.planning import PRINTED_UNIT
 
@@ -59,7 +59,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {
         "worked example": example,
         "memory": lambda: chain(table_3(), figure_2(), figure_7(), figure_8()),
-        "random networks": lambda: comparisons(compared()),
+        "random networks": lambda: comparisons(compare_planners()),
         "modelled": modelled_tables,
         "errata": errata,
     }
@@ -71,8 +71,8 @@ def reproduce(progress: Progress = lambda name: None) -> Reproduction:
     """Everything; the tables of the networks are made once and take most of the time."""
     for name in NETWORKS:
         progress(f"tables of {name}")
-        tables_of(name, "gathering")
-        tables_of(name, "printed", PRINTED_UNIT)
+        model_tables(name, "gathering")
+        model_tables(name, "printed", PRINTED_UNIT)
     cells: dict[str, tuple[Cell, ...]] = {}
     for name, made in PARTS.items():
         progress(name)

@@ -28,7 +28,7 @@ _VALUE = 4
 
 
 @cache
-def modelled(*, windows: bool = True) -> Callable[[Op | Module, int], float]:
+def model_times(*, windows: bool = True) -> Callable[[Op | Module, int], float]:
     """Seconds of a call on the K80."""
     return partial(call_time, device(DEVICE).processor, windows=windows)
 

@@ -22,12 +22,12 @@ from csdfgen.backends.native import library
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.registry import backend_that, kernels_for, kernels_of
+from csdfgen.backends.registry import choose_backend, find_backend, load_backend
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.paper.cells import Cell, Left
-from csdfgen.paper.embedded.switched import without
+from csdfgen.paper.embedded.switched import switch_off
 from csdfgen.paper.turns import PART, Clock, take_turns
 from csdfgen.precision.quantize import quantize
 from csdfgen.program.steps import Backend
@@ -56,8 +56,8 @@ Programs = tuple[Callable[[], Executable], Callable[[], Executable]]
 """Without a technique, and with it."""
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {
-    "native code": lambda: kernels_of(backend_that("emits")),
-    "OpenCL": without,
+    "native code": lambda: load_backend(find_backend("emits")),
+    "OpenCL": switch_off,
 }
 
 
@@ -87,12 +87,12 @@ def _switches(name: str, kernels: Backend) -> Iterator[tuple[str, Programs]]:
     yield "folding", (partial(full, fuse="none"), folded)
     yield "activations in place", (folded, full)
     if _is_device(kernels):
-        yield "shared buffers", (partial(_program, network, without(sharing=True)), full)
-        yield "asynchronous queue", (partial(_program, network, without(running_on=True)), full)
+        yield "shared buffers", (partial(_program, network, switch_off(sharing=True)), full)
+        yield "asynchronous queue", (partial(_program, network, switch_off(running_on=True)), full)
         whole = partial(full, rows="whole")  # blocks are chosen for whole layers
-        yield "tuning", (whole, partial(tuned, network, kernels.name, _TUNED_FOR))
+        yield "tuning", (whole, partial(tune_blocks, network, kernels.name, _TUNED_FOR))
     else:
-        exact = kernels_of(kernels.name, exact=True)
+        exact = load_backend(kernels.name, exact=True)
         yield "Winograd", (partial(_program, network, exact), full)
         integers = load(quantize(model, random_inputs(network, 1), method="minmax").model)
         yield "int8", (full, partial(_program, integers, kernels))
@@ -110,7 +110,7 @@ def _program(network: Network, kernels: Backend, **options: Any) -> Executable:
     )
 
 
-def tuned(network: Network, backend: str, seconds: float) -> Executable:
+def tune_blocks(network: Network, backend: str, seconds: float) -> Executable:
     """Whole layers, each in the fastest of the blocks that are measured for it first, for about so many seconds. Raises
     CsdfgenError.
     """
@@ -120,7 +120,7 @@ def tuned(network: Network, backend: str, seconds: float) -> Executable:
         file = Path(folder, "tuned.json")
         write_tuning(file, tuner.found)
         found = plan(network, backend=backend, rows="whole", tuning=str(file))
-    return Executable(found, kernels=kernels_for(found.options))
+    return Executable(found, kernels=choose_backend(found.options))
 
 
 def _compared(row: str, off: Executable, on: Executable, clock: Clock) -> Iterator[Cell]:

@@ -9,12 +9,12 @@ import numpy as np
 
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.device.driver import Local, Size
-from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.devices import choose_device
 from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.program.steps import Backend
 
 
-def without(*, sharing: bool = False, running_on: bool = False) -> Backend:
+def switch_off(*, sharing: bool = False, running_on: bool = False) -> Backend:
     """The backend `opencl` with inputs and outputs that are copied, or a wait after each launch. Raises ToolError where there
     is no device.
     """
@@ -25,7 +25,7 @@ class _Switched(OpenCL):
     """sharing, running_on: that are off."""
 
     def __init__(self, sharing: bool, running_on: bool) -> None:
-        super().__init__(chosen())
+        super().__init__(choose_device())
         self._sharing, self._running_on = sharing, running_on
 
     def window(self, host: np.ndarray, output: bool) -> Any:

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.formulas.winograd import F2, F4, Form, direct, exact, narrow, quantized, tiled
+from csdfgen.paper.formulas.winograd import (
+    F2,
+    F4,
+    Form,
+    convolve_directly,
+    convolve_exactly,
+    convolve_tiles,
+    narrow,
+    quantize_symmetric,
+)
 
 LAYERS = 200
 """Random layers on which integers are compared."""
@@ -36,17 +45,17 @@ def errors() -> Iterator[Cell]:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(_CHANNELS, _SIZE, _SIZE))
     w = rng.normal(size=(_OUTPUTS, _CHANNELS, 3, 3))
-    clean = direct(x, w)
+    clean = convolve_directly(x, w)
     for name, form in (("F(2x2, 3x3)", F2), ("F(4x4, 3x3)", F4)):
         for kind in ("float32", "float16"):
             yield _decibels(
                 f"{name} in {kind}", signal_to_noise(clean, _floats(x, w, form, kind)), ""
             )
     for name, values, largest in (("int8", x, 127), ("uint8 inputs", np.maximum(x, 0), 255)):
-        wanted = direct(values, w)
-        inputs, scale = quantized(values, largest)
-        weights, scales = quantized(w, 127, (1, 2, 3))
-        found = direct(inputs, weights) * scale.reshape(()) * scales.reshape(-1, 1, 1)
+        wanted = convolve_directly(values, w)
+        inputs, scale = quantize_symmetric(values, largest)
+        weights, scales = quantize_symmetric(w, 127, (1, 2, 3))
+        found = convolve_directly(inputs, weights) * scale.reshape(()) * scales.reshape(-1, 1, 1)
         yield _decibels(
             f"direct, {name}",
             signal_to_noise(wanted, found),
@@ -60,7 +69,9 @@ def errors() -> Iterator[Cell]:
             f"Winograd, {bits}", signal_to_noise(clean, narrow(x, w, (31, largest))), note
         )
     layers = [random_layer(rng) for _ in range(LAYERS)]
-    wrong = sum(not np.array_equal(exact(*one), direct(*one)) for one in layers)
+    wrong = sum(
+        not np.array_equal(convolve_exactly(*one), convolve_directly(*one)) for one in layers
+    )
     note = f"of {LAYERS} random layers: G doubled on both sides, points of 16 bits, sums of 32"
     yield Cell("Winograd", "exact, int8", "layers that differ", "", None, wrong, 0, note)
 
@@ -71,7 +82,7 @@ def _floats(x: np.ndarray, w: np.ndarray, form: Form, kind: str) -> np.ndarray:
     def kept(values: np.ndarray) -> np.ndarray:
         return values.astype(kind)
 
-    return tiled(kept(x), kept(w), form, points=kept, sums=kept).astype(np.float64)
+    return convolve_tiles(kept(x), kept(w), form, points=kept, sums=kept).astype(np.float64)
 
 
 def _decibels(row: str, ours: float, note: str) -> Cell:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
+from csdfgen.paper.formulas.integers import (
+    Factor,
+    multiply_separated,
+    relu,
+    rescale_sums,
+    round_sums,
+    shift_bits,
+)
 
 _SHAPE = (64, 72, 54)
 """Pixels, terms and channels of a small convolution as a matrix product: 3,456 results."""
@@ -35,13 +42,13 @@ def _convolution() -> Iterator[Cell]:
     pixels, terms, channels = _SHAPE
     a = rng.integers(0, 256, (pixels, terms)).astype(np.uint8)
     b = rng.integers(0, 256, (terms, channels)).astype(np.uint8)
-    sums = separated(a, b, 117, 131)
+    sums = multiply_separated(a, b, 117, 131)
     real = 100 / float(np.abs(sums).max())
     exact = np.clip(np.rint(sums * real) + 128, 0, 255)
     factor = Factor.of(real, 31)
     for name, found in (
-        ("Listing 1.4", rescaled(sums, factor, 128, "uint8")),
-        ("one shift, to the nearest", rounded(sums, factor, 128, "uint8")),
+        ("Listing 1.4", rescale_sums(sums, factor, 128, "uint8")),
+        ("one shift, to the nearest", round_sums(sums, factor, 128, "uint8")),
     ):
         off = np.abs(found - exact)
         note = f"of {off.size:,}; by {int(off.max())} step at most"

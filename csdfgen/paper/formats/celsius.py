@@ -1,7 +1,7 @@
 """Celsius to Fahrenheit by one neuron, in four formats: Table 4.6.
 
 The weights are exact here, 1.8 and 32, so that the errors are those of the formats alone. The paper
-trained them, in 2,000 steps of one sample: `trained` does as its settings say.
+trained them, in 2,000 steps of one sample: `train_neuron` does as its settings say.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ import numpy as np
 from csdfgen.backends import ALWAYS
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.claims import COLD, HOT, fahrenheit
-from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
+from csdfgen.paper.formats.dense import (
+    Dense,
+    build_model,
+    compare_formats,
+    observe_ranges,
+    run_in_floats,
+    run_model,
+)
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6
 
 NEURON = (Dense(np.array([[1.8]]), np.array([32.0])),)
@@ -31,15 +38,17 @@ def degrees() -> np.ndarray:
 def mean_errors(backend: str = ALWAYS) -> dict[str, float]:
     """Format -> mean error in degrees Fahrenheit, as csdfgen runs the neuron."""
     x = degrees()
-    seen = observed(NEURON, x)
-    return {name: _error(outputs_of(model_in(name, NEURON, seen), x, backend)) for name in FORMATS}
+    seen = observe_ranges(NEURON, x)
+    return {
+        name: _error(run_model(build_model(name, NEURON, seen), x, backend)) for name in FORMATS
+    }
 
 
 def _error(found: np.ndarray) -> float:
     return float(np.abs(found - fahrenheit(degrees())).mean())
 
 
-def trained(seed: int) -> tuple[Dense, ...]:
+def train_neuron(seed: int) -> tuple[Dense, ...]:
     """The neuron by the paper's settings: Adam at rate 1 that falls, one sample a step, nine tenths of the
     degrees. What it starts from is not printed: a normal weight, no bias.
     """
@@ -66,8 +75,8 @@ def table_4_6() -> Iterator[Cell]:
         note = "exact weights: without the error that training left, which the printed row has in every format"
         yield Cell("4.6", "exact weights", name, "F", printed, ours, 5, note)
     x = degrees()
-    yield from otherwise("4.6", "exact weights", "F", 5, NEURON, x, x, _error)
-    errors = [_error(in_floats(trained(seed), x)) for seed in range(_RUNS)]
+    yield from compare_formats("4.6", "exact weights", "F", 5, NEURON, x, x, _error)
+    errors = [_error(run_in_floats(train_neuron(seed), x)) for seed in range(_RUNS)]
     note = f"median of {_RUNS} runs, which end between {min(errors):.2g} and {max(errors):.2g} F"
     yield Cell(
         "4.6", "trained as printed", "float32", "F", TABLE_4_6[0], float(np.median(errors)), 5, note

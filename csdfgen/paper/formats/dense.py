@@ -1,9 +1,9 @@
 """How does a small network of fully connected layers become a model in each of the paper's four formats?
 
-`model_in` writes them with the paper's quantizers, in QDQ form: unsigned integers, ranges of weights are those
+`build_model` writes them with the paper's quantizers, in QDQ form: unsigned integers, ranges of weights are those
 of their values, ranges of tensors are observed, biases are 32-bit integers of the scale that products have.
-`quantized` has `csdfgen.quantize` write them: signed, weights in int8 for each output, int16 for tensors alone.
-Both are run by csdfgen like any model of a user; `by_the_paper` computes the integers of the first by the
+`quantize_network` has `csdfgen.quantize` write them: signed, weights in int8 for each output, int16 for tensors alone.
+Both are run by csdfgen like any model of a user; `run_paper_integers` computes the integers of the first by the
 paper's own arithmetic instead.
 """
 
@@ -18,13 +18,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 import runtime
 from csdfgen.backends import ALWAYS
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import choose_backend
 from csdfgen.model.options import PlanOptions
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.printed import FORMATS
-from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
+from csdfgen.paper.formulas.integers import (
+    Factor,
+    multiply_separated,
+    relu,
+    rescale_sums,
+    shift_bits,
+)
 from csdfgen.paper.formulas.quantizers import TYPES, Quantizer, Range
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.planner import plan_fixed_heights
 from csdfgen.precision.quantize import quantize
 from csdfgen.reading.loader import load
 
@@ -52,7 +58,7 @@ class Observed:
     results: tuple[Range, ...]
 
 
-def in_floats(layers: Sequence[Dense], x: np.ndarray) -> np.ndarray:
+def run_in_floats(layers: Sequence[Dense], x: np.ndarray) -> np.ndarray:
     """What the network gives for (samples, inputs), in float64: (samples, outputs)."""
     for layer in layers:
         x = x @ layer.weight.T + layer.bias
@@ -60,7 +66,7 @@ def in_floats(layers: Sequence[Dense], x: np.ndarray) -> np.ndarray:
     return x
 
 
-def observed(layers: Sequence[Dense], x: np.ndarray) -> Observed:
+def observe_ranges(layers: Sequence[Dense], x: np.ndarray) -> Observed:
     """The ranges while the samples pass. Raises InputError for values that are not finite."""
     sums, results, given = [], [], Range().observed(x)
     for layer in layers:
@@ -74,7 +80,7 @@ def observed(layers: Sequence[Dense], x: np.ndarray) -> Observed:
 # As ONNX ----------------------------------------------------------------------------------------
 
 
-def model_in(format_: str, layers: Sequence[Dense], seen: Observed) -> onnx.ModelProto:
+def build_model(format_: str, layers: Sequence[Dense], seen: Observed) -> onnx.ModelProto:
     """The network on (1, inputs), input and output in float; format_: one of the paper's four."""
     graph = _Graph("float16" if format_ == "float16" else "float32")
     dtype = TYPES.get(format_)
@@ -102,11 +108,11 @@ def _weights(layer: Dense, dtype: str) -> Quantizer:
     return Quantizer.of(Range().observed(layer.weight).with_zero(), dtype)
 
 
-def quantized(format_: str, layers: Sequence[Dense], x: np.ndarray) -> onnx.ModelProto:
+def quantize_network(format_: str, layers: Sequence[Dense], x: np.ndarray) -> onnx.ModelProto:
     """The same by `csdfgen.quantize`, observed on samples (n, inputs); the float model for float32. Raises
     InputError.
     """
-    floats = model_in("float32", layers, observed(layers, x))
+    floats = build_model("float32", layers, observe_ranges(layers, x))
     if format_ == "float32":
         return floats
     return quantize(floats, x.astype(np.float32), format=format_, method="minmax").model
@@ -171,11 +177,11 @@ class _Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def outputs_of(model: onnx.ModelProto, x: np.ndarray, backend: str = ALWAYS) -> np.ndarray:
+def run_model(model: onnx.ModelProto, x: np.ndarray, backend: str = ALWAYS) -> np.ndarray:
     """What csdfgen gives for (samples, inputs), one sample after the other: float64 (samples, outputs)."""
     network = load(model)
     options = PlanOptions(backend=backend)
-    plan = plan_of(network, options, kernels_for(options))
+    plan = plan_fixed_heights(network, options, choose_backend(options))
     frame = runtime.compile(plan, backend=backend)
     (name,) = (tensor.name for tensor in network.outputs)
     x = x.astype(network.inputs[0].dtype)
@@ -185,7 +191,7 @@ def outputs_of(model: onnx.ModelProto, x: np.ndarray, backend: str = ALWAYS) -> 
 # By the paper's arithmetic ----------------------------------------------------------------------
 
 
-def by_the_paper(
+def run_paper_integers(
     format_: str, layers: Sequence[Dense], seen: Observed, x: np.ndarray, wide: bool
 ) -> np.ndarray:
     """The same integers by formulas 1.6 to 1.8 and Listing 1.4, truncated: float64 (samples, outputs).
@@ -200,10 +206,10 @@ def by_the_paper(
         weights = _weights(layer, dtype)
         scale = now.scale * weights.scale
         stored = weights.integers(layer.weight).T
-        products = separated(q, stored, now.zero_point, weights.zero_point)
+        products = multiply_separated(q, stored, now.zero_point, weights.zero_point)
         products += np.rint(layer.bias / scale).astype(np.int64)
         now = Quantizer.of(sums.with_zero(), dtype)
-        q = rescaled(products, Factor.of(scale / now.scale, bits), now.zero_point, dtype)
+        q = rescale_sums(products, Factor.of(scale / now.scale, bits), now.zero_point, dtype)
         if layer.relu:
             before, now = now, Quantizer.of(result.with_zero(), dtype)
             factor = Factor.of(before.scale / now.scale, bits)
@@ -211,7 +217,7 @@ def by_the_paper(
     return now.values(q)
 
 
-def otherwise(
+def compare_formats(
     table: str, row: str, unit: str, digits: int, layers: Sequence[Dense], shown: np.ndarray,
     x: np.ndarray, score: Callable[[np.ndarray], float],
 ) -> Iterator[Cell]:  # fmt: skip
@@ -219,11 +225,11 @@ def otherwise(
     samples that ranges are observed on; x: samples that are tried; score: of their outputs.
     """
     for name in FORMATS:
-        ours = score(outputs_of(quantized(name, layers, shown), x))
+        ours = score(run_model(quantize_network(name, layers, shown), x))
         yield Cell(table, f"{row}, by `csdfgen quantize`", name, unit, None, ours, digits)
-    seen, note = observed(layers, shown), "truncated, as the paper computes"
+    seen, note = observe_ranges(layers, shown), "truncated, as the paper computes"
     for name in ("int16", "int8"):
         for wide in (True, False):
-            ours = score(by_the_paper(name, layers, seen, x, wide))
+            ours = score(run_paper_integers(name, layers, seen, x, wide))
             how = f"{row}, Listing 1.4, {'64-bit' if wide else '32-bit'} products"
             yield Cell(table, how, name, unit, None, ours, digits, note)

@@ -18,7 +18,14 @@ from csdfgen.backends import ALWAYS
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
+from csdfgen.paper.formats.dense import (
+    Dense,
+    build_model,
+    compare_formats,
+    observe_ranges,
+    run_in_floats,
+    run_model,
+)
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_7
 
 _PICTURES, _TRAINING, _OBSERVED = 5000, 3500, 500
@@ -55,7 +62,7 @@ def pictures() -> Digits:
 
 
 @cache
-def trained() -> tuple[Dense, ...]:
+def train_network() -> tuple[Dense, ...]:
     """The network by Adam on softmax's cross entropy, seeded: the same weights on every machine, but for
     the last bits. Raises InputError.
     """
@@ -96,7 +103,7 @@ def _slopes(at: list[np.ndarray], x: np.ndarray, classes: np.ndarray) -> Iterato
     yield shares.sum(axis=0)
 
 
-def observed_pictures() -> np.ndarray:
+def calibration_pictures() -> np.ndarray:
     """Those of training that ranges are taken from: (500, 784). Raises InputError."""
     return pictures().training[:_OBSERVED]
 
@@ -105,26 +112,26 @@ def accuracies(backend: str = ALWAYS) -> dict[str, float]:
     """Format -> percent of test pictures whose class is found, as csdfgen runs the network. Raises
     InputError.
     """
-    digits, layers = pictures(), trained()
-    seen = observed(layers, observed_pictures())
+    digits, layers = pictures(), train_network()
+    seen = observe_ranges(layers, calibration_pictures())
     return {
-        name: percent_found(outputs_of(model_in(name, layers, seen), digits.test, backend))
+        name: accuracy_percent(run_model(build_model(name, layers, seen), digits.test, backend))
         for name in FORMATS
     }
 
 
-def percent_found(outputs: np.ndarray) -> float:
+def accuracy_percent(outputs: np.ndarray) -> float:
     """Of the test pictures, whose class has the largest output. outputs: (1500, 10)."""
     return float((outputs.argmax(axis=1) == pictures().test_classes).mean() * 100)
 
 
 def table_4_7() -> Iterator[Cell]:
     """Percent found in each format, and by the paper's own integers. Raises InputError."""
-    digits, layers = pictures(), trained()
+    digits, layers = pictures(), train_network()
     note = "another network (a ReLU between its layers), 5,000 of its pictures; 85 % is below a linear classifier's 89"
     for (name, ours), printed in zip(accuracies().items(), TABLE_4_7, strict=True):
         yield Cell("4.7", "784-30-10", name, "%", printed, ours, 2, note)
-    shown, test = observed_pictures(), digits.test
-    yield from otherwise("4.7", "784-30-10", "%", 2, layers, shown, test, percent_found)
-    exact = percent_found(in_floats(layers, digits.test))
+    shown, test = calibration_pictures(), digits.test
+    yield from compare_formats("4.7", "784-30-10", "%", 2, layers, shown, test, accuracy_percent)
+    exact = accuracy_percent(run_in_floats(layers, digits.test))
     yield Cell("4.7", "784-30-10 in numpy", "float64", "%", None, exact, 2, "what was trained")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from csdfgen.backends.registry import backend_that
+from csdfgen.backends.registry import find_backend
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import plan
 from csdfgen.paper.cells import Cell, Left
-from csdfgen.paper.turns import PART, measured_cells
+from csdfgen.paper.turns import PART, measure_cells
 from csdfgen.precision.quantize import quantize
 from csdfgen.reading.loader import load
 from runtime.images import random_inputs
@@ -25,13 +25,13 @@ FORMATS = ("float16", "bfloat16", "int8")
 def formats(left: list[Left]) -> Iterator[Cell]:
     """Milliseconds and KiB of arena of a frame in each format beside float32; left: what cannot be measured is added."""
     try:
-        model, backend = ZOO[NETWORK].build(SIZE, weights=True), backend_that("emits")
+        model, backend = ZOO[NETWORK].build(SIZE, weights=True), find_backend("emits")
         network = load(model)
         programs = {"float32": Executable(plan(network, backend=backend))}
         for name in FORMATS:
             images = random_inputs(network, 1)
             stored = load(quantize(model, images, format=name, method="minmax").model)
             programs[name] = Executable(plan(stored, backend=backend))
-        yield from measured_cells("ImageNet", programs, time.thread_time, REPEATS)
+        yield from measure_cells("ImageNet", programs, time.thread_time, REPEATS)
     except CsdfgenError as error:
         left.append(Left(PART, "ImageNet", 0, str(error)))

@@ -17,7 +17,7 @@ import onnx
 from csdfgen.model.formats import Format
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
-from csdfgen.paper.formulas.reuse import Reuse, reused
+from csdfgen.paper.formulas.reuse import Reuse, assign_buffers
 from zoo_models import ZOO, count, experts
 
 IMAGE, BATCH = 227, 512
@@ -48,12 +48,12 @@ class Blobs:
 def networks() -> Mapping[str, Blobs]:
     """The two networks of section 4 by the paper's names."""
     return {
-        "ImageNet": blobs_of(ZOO["caffenet"].build(IMAGE, weights=False)),
-        "MOE": blobs_of(experts.alexnet_moe_dense(weights=False)),
+        "ImageNet": count_blobs(ZOO["caffenet"].build(IMAGE, weights=False)),
+        "MOE": count_blobs(experts.alexnet_moe_dense(weights=False)),
     }
 
 
-def blobs_of(model: onnx.ModelProto) -> Blobs:
+def count_blobs(model: onnx.ModelProto) -> Blobs:
     """What a network of the zoo keeps, as the paper's program would, with one tensor a layer."""
     graph = model.graph
     weights = {value.name for value in graph.initializer}
@@ -81,7 +81,7 @@ def blobs_of(model: onnx.ModelProto) -> Blobs:
         counted.parameters,
         counted.macs,
         sum(sizes[name] for name in stored),
-        sum(reused(sizes, steps, given)),
+        sum(assign_buffers(sizes, steps, given)),
     )
 
 
@@ -90,7 +90,7 @@ def table_4_2() -> Iterator[Cell]:
     all formats alike, in a file whose header is in the middle of what fits.
     """
     for network, row in TABLE_4_2.items():
-        least, most = headers_that_fit(network)
+        least, most = fit_header_bytes(network)
         header = (least + most) / 2 if least > 0 else 0.0
         note = (
             f"in a file with a header of {least / 1e3:.0f} to {most / 1e3:.0f} kB" if header else ""
@@ -100,7 +100,7 @@ def table_4_2() -> Iterator[Cell]:
             yield Cell("4.2", network, format_, "MB", printed, ours, note=note)
 
 
-def headers_that_fit(network: str) -> tuple[float, float]:
+def fit_header_bytes(network: str) -> tuple[float, float]:
     """Bytes beside the parameters, from and to, with which all formats' storage of a network is as printed, rounded."""
     rest = [
         1e6 * printed - _parameter_bytes(network, format_)

@@ -38,11 +38,11 @@ def gate(
     return raised / raised.sum(axis=-1, keepdims=True)
 
 
-def chosen(shares: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def choose_experts(shares: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The experts of the largest shares, (samples, count), and their shares, made to sum to 1. Of equal
     shares the lower index is taken. Raises InputError for a count that there are not enough experts for.
 
-    >>> chosen(np.array([[0.2, 0.3, 0.2, 0.3]]), 3)[0].tolist()
+    >>> choose_experts(np.array([[0.2, 0.3, 0.2, 0.3]]), 3)[0].tolist()
     [[1, 3, 0]]
     """
     experts = shares.shape[-1]
@@ -53,11 +53,11 @@ def chosen(shares: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     return best, kept / kept.sum(axis=-1, keepdims=True)
 
 
-def mixed(shares: np.ndarray, count: int, outputs: np.ndarray) -> np.ndarray:
+def mix_outputs(shares: np.ndarray, count: int, outputs: np.ndarray) -> np.ndarray:
     """What a sample gets: sum of p_i E_i(x) over its experts. outputs: (experts, samples, values);
     (samples, values).
     """
-    best, weights = chosen(shares, count)
+    best, weights = choose_experts(shares, count)
     samples = np.arange(len(shares))[:, None]
     return np.einsum("sk,skv->sv", weights, outputs[best, samples])
 

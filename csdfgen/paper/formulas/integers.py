@@ -75,22 +75,22 @@ def _stored(values: np.ndarray, zero: int, dtype: str) -> np.ndarray:
     return np.clip(values + zero, kind.min, kind.max).astype(dtype)
 
 
-def rescaled(sums: np.ndarray, factor: Factor, zero: int, dtype: str) -> np.ndarray:
+def rescale_sums(sums: np.ndarray, factor: Factor, zero: int, dtype: str) -> np.ndarray:
     """Sums of products as integers of the output, by the paper's arithmetic. Same shape.
 
     zero: the output's zero point. Bits are lost twice: the division cuts off instead of rounding, and
     a factor of 1 or more shifts what was cut off back.
 
-    >>> rescaled(np.arange(4), Factor.of(1.0, 31), 0, "uint8").tolist()
+    >>> rescale_sums(np.arange(4), Factor.of(1.0, 31), 0, "uint8").tolist()
     [0, 0, 2, 2]
     """
     return _stored(_truncated(sums, factor), zero, dtype)
 
 
-def rounded(sums: np.ndarray, factor: Factor, zero: int, dtype: str) -> np.ndarray:
+def round_sums(sums: np.ndarray, factor: Factor, zero: int, dtype: str) -> np.ndarray:
     """The same with one shift, to the nearest, half up: what the same multiplier could have done.
 
-    >>> rounded(np.arange(4), Factor.of(1.0, 31), 0, "uint8").tolist()
+    >>> round_sums(np.arange(4), Factor.of(1.0, 31), 0, "uint8").tolist()
     [0, 1, 2, 3]
     """
     shift = factor.bits + factor.h
@@ -105,17 +105,17 @@ def relu(x: np.ndarray, x0: int, factor: Factor, y0: int, dtype: str) -> np.ndar
     zero points; factor: of the input's scale over the output's.
     """
     difference = np.maximum(np.asarray(x, np.int64) - x0, 0)
-    return rescaled(difference, factor, y0, dtype)
+    return rescale_sums(difference, factor, y0, dtype)
 
 
-def separated(a: np.ndarray, b: np.ndarray, a0: int, b0: int) -> np.ndarray:
+def multiply_separated(a: np.ndarray, b: np.ndarray, a0: int, b0: int) -> np.ndarray:
     """Formula 1.6 for matrices: (a - a0)(b - b0), summed, as ab - b a0 - a b0 + a0 b0, so that the inner
     loop multiplies stored integers alone.
 
     a: (rows, terms), b: (terms, columns), integers of any type; int64 (rows, columns).
 
     >>> a, b = np.array([[5, 7]], np.uint8), np.array([[250], [3]], np.uint8)
-    >>> separated(a, b, 6, 100).tolist() == [[(5 - 6) * (250 - 100) + (7 - 6) * (3 - 100)]]
+    >>> multiply_separated(a, b, 6, 100).tolist() == [[(5 - 6) * (250 - 100) + (7 - 6) * (3 - 100)]]
     True
     """
     wide_a, wide_b = a.astype(np.int64), b.astype(np.int64)

@@ -26,24 +26,24 @@ them floating point; makes integers of them.
 """
 
 
-def half_away(values: np.ndarray | float) -> np.ndarray:
+def round_half_away(values: np.ndarray | float) -> np.ndarray:
     """Rounded to whole numbers, halves away from 0. float64, any shape.
 
-    >>> half_away(np.array([0.5, 1.5, -2.5, 2.4])).tolist()
+    >>> round_half_away(np.array([0.5, 1.5, -2.5, 2.4])).tolist()
     [1.0, 2.0, -3.0, 2.0]
     """
     values = np.asarray(values, np.float64)
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
-def zero_point_of(low: float, scale: float, dtype: str) -> int:
+def choose_zero_point(low: float, scale: float, dtype: str) -> int:
     """Formula 1.2: the integer that stands for 0, as near to it as the type goes.
 
-    >>> zero_point_of(-1.0, 0.01, "uint8"), zero_point_of(5.0, 0.01, "uint8")
+    >>> choose_zero_point(-1.0, 0.01, "uint8"), choose_zero_point(5.0, 0.01, "uint8")
     (100, 0)
     """
     kind = np.iinfo(dtype)
-    return int(np.clip(half_away(kind.min - low / scale), kind.min, kind.max))
+    return int(np.clip(round_half_away(kind.min - low / scale), kind.min, kind.max))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class Quantizer:
             found = found.with_zero()
         scale = (found.high - found.low) / (kind.max - kind.min)
         if scale <= 0:  # only zeros were seen, or values too near 0 for a scale of their own
-            return cls(1.0, zero_point_of(0.0, 1.0, dtype), dtype)
-        return cls(scale, zero_point_of(found.low, scale, dtype), dtype)
+            return cls(1.0, choose_zero_point(0.0, 1.0, dtype), dtype)
+        return cls(scale, choose_zero_point(found.low, scale, dtype), dtype)
 
     @property
     def one(self) -> float:
@@ -108,7 +108,7 @@ class Quantizer:
     def integers(self, values: np.ndarray) -> np.ndarray:
         """Of `dtype`, same shape; values outside the range are cut off to its ends."""
         kind = np.iinfo(self.dtype)
-        found = half_away(np.asarray(values, np.float64) / self.scale) + self.zero_point
+        found = round_half_away(np.asarray(values, np.float64) / self.scale) + self.zero_point
         return np.clip(found, kind.min, kind.max).astype(self.dtype)
 
     def values(self, integers: np.ndarray) -> np.ndarray:
@@ -116,10 +116,10 @@ class Quantizer:
         return (np.asarray(integers, np.float64) - self.zero_point) * self.scale
 
 
-def binned(values: np.ndarray, quantizer: Quantizer) -> np.ndarray:
+def pseudo_quantize(values: np.ndarray, quantizer: Quantizer) -> np.ndarray:
     """Pseudo-quantization: values as their integers would give them back. Same shape and type.
 
-    >>> binned(np.array([0.26, 9.0], np.float32), Quantizer(0.5, 0, "uint8")).tolist()
+    >>> pseudo_quantize(np.array([0.26, 9.0], np.float32), Quantizer(0.5, 0, "uint8")).tolist()
     [0.5, 9.0]
     """
     return quantizer.values(quantizer.integers(values)).astype(values.dtype)
@@ -150,4 +150,4 @@ class Tap:
         quantizer = Quantizer.of(self.seen, self.dtype)
         if self.mode == "quantize":
             return self, quantizer.integers(values)
-        return self, binned(values, quantizer)
+        return self, pseudo_quantize(values, quantizer)

@@ -29,13 +29,13 @@ class Reuse:
     in_place: bool = False
 
 
-def reused(
+def assign_buffers(
     sizes: Mapping[str, int], steps: Sequence[Reuse], given: Iterable[str], until: Until = "last"
 ) -> tuple[int, ...]:
     """Bytes of every buffer. sizes: of every tensor; given: tensors that are there before the first step.
 
     >>> steps = Reuse(("x",), ("a",)), Reuse(("a",), ("b",)), Reuse(("b",), ("c",))
-    >>> reused({"x": 4, "a": 10, "b": 7, "c": 20}, steps, ["x"])
+    >>> assign_buffers({"x": 4, "a": 10, "b": 7, "c": 20}, steps, ["x"])
     (7, 20)
     """
     held: list[int] = []

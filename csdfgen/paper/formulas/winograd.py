@@ -52,23 +52,25 @@ F2_WHOLE = Form(2, _B2, _G2, _A2, 4)
 F4 = Form(4, _B4, _G4, _A4)
 
 
-def growth(matrix: np.ndarray) -> int:
+def max_growth(matrix: np.ndarray) -> int:
     """By what the largest absolute value grows at most, taken by a matrix along both axes.
 
-    >>> growth(F2_WHOLE.inputs), growth(F2_WHOLE.weights)
+    >>> max_growth(F2_WHOLE.inputs), max_growth(F2_WHOLE.weights)
     (4, 9)
     """
     return int(np.abs(matrix).sum(1).max()) ** 2
 
 
-def direct(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def convolve_directly(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Sums of products, float64 or int64."""
     seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
     wide = np.float64 if np.issubdtype(x.dtype, np.floating) else np.int64
     return np.tensordot(w.astype(wide), seen.astype(wide), ((1, 2, 3), (0, 3, 4)))
 
 
-def tiled(x: np.ndarray, w: np.ndarray, form: Form, *, points: Kept, sums: Kept) -> np.ndarray:
+def convolve_tiles(
+    x: np.ndarray, w: np.ndarray, form: Form, *, points: Kept, sums: Kept
+) -> np.ndarray:
     """By tiles; `form.scale` times the direct result. points: what becomes of values and weights in the points of tiles
     (a type, most often) before they are multiplied; sums: of their sums over channels. Behind the last whole tile x
     counts as 0.
@@ -80,26 +82,26 @@ def tiled(x: np.ndarray, w: np.ndarray, form: Form, *, points: Kept, sums: Kept)
     padded[:, : high_wide[0], : high_wide[1]] = x
     seen = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
     seen = seen[:, ::tile, ::tile].transpose(3, 4, 0, 1, 2)  # (size, size, channels, down, across)
-    values = points(taken(form.inputs, seen)).reshape(size, size, len(x), -1)
-    weights = points(taken(form.weights, w.transpose(2, 3, 0, 1)))
+    values = points(transform_tiles(form.inputs, seen)).reshape(size, size, len(x), -1)
+    weights = points(transform_tiles(form.weights, w.transpose(2, 3, 0, 1)))
     products = sums(weights @ values).reshape(size, size, len(w), down, across)
-    found = taken(form.outputs, products).transpose(2, 3, 0, 4, 1)
+    found = transform_tiles(form.outputs, products).transpose(2, 3, 0, 4, 1)
     whole = found.reshape(len(w), down * tile, across * tile)
     return whole[:, : high_wide[0] - 2, : high_wide[1] - 2]
 
 
-def taken(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+def transform_tiles(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
     """(n, m) times the two first axes of (m, m, ...): (n, n, ...), in the type of the values."""
     matrix = matrix.astype(values.dtype)
     once = np.tensordot(matrix, values, (1, 0))
     return np.tensordot(matrix, once, (1, 1)).swapaxes(0, 1)
 
 
-def exact(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def convolve_exactly(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The direct result of integers of a byte: int32, bit for bit, by 16 products instead of 36. x: uint8 or int8; w:
     int8. Points are int16, sums int32, which may wrap round where 4 times the result does not.
     """
-    found = tiled(
+    found = convolve_tiles(
         x.astype(np.int16),
         w.astype(np.int16),
         F2_WHOLE,
@@ -109,7 +111,7 @@ def exact(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return found // F2_WHOLE.scale
 
 
-def quantized(
+def quantize_symmetric(
     values: np.ndarray, largest: int, axes: tuple[int, ...] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Integers of at most so much, and their scale: of all, or of each place along the other axes."""
@@ -127,7 +129,7 @@ def narrow(x: np.ndarray, w: np.ndarray, largest: tuple[int, int]) -> np.ndarray
             raise OverflowError(f"points reach {np.abs(values).max()}; a byte has 127")
         return values
 
-    inputs, scale = quantized(x, largest[0])
-    weights, scales = quantized(w, largest[1], (1, 2, 3))
-    found = tiled(inputs, weights, F2_WHOLE, points=byte, sums=lambda values: values)
+    inputs, scale = quantize_symmetric(x, largest[0])
+    weights, scales = quantize_symmetric(w, largest[1], (1, 2, 3))
+    found = convolve_tiles(inputs, weights, F2_WHOLE, points=byte, sums=lambda values: values)
     return found / F2_WHOLE.scale * scale.reshape(()) * scales.reshape(-1, 1, 1)

@@ -15,10 +15,10 @@ from functools import cache
 from itertools import product
 
 from csdfgen.paper.cells import Cell, Progress
-from csdfgen.paper.joining.fit import DELAY, optimum
-from csdfgen.paper.joining.times import MOST, alexnet
+from csdfgen.paper.joining.fit import DELAY, optimal_batch
+from csdfgen.paper.joining.times import MOST, scale_alexnet
 from csdfgen.serving.arrivals import Traffic
-from csdfgen.serving.policies import policy_of
+from csdfgen.serving.policies import parse_policy
 from csdfgen.serving.requests import Request
 from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary
@@ -64,10 +64,14 @@ def assumptions() -> Iterator[Assumption]:
 
 
 @cache
-def served(policy: str, rate: float, one: float, share: float, kind: str, length: int) -> Summary:
+def simulate_policy(
+    policy: str, rate: float, one: float, share: float, kind: str, length: int
+) -> Summary:
     """What clients see under a policy, at a rate of requests a second."""
     requests = Traffic(kind, rate, (1, 1), DELAY).requests(length, 11)
-    found = simulate(policy_of(policy), alexnet(one, SPREAD, share), requests, most=MOST, seed=5)
+    found = simulate(
+        parse_policy(policy), scale_alexnet(one, SPREAD, share), requests, most=MOST, seed=5
+    )
     return found.summary
 
 
@@ -77,7 +81,7 @@ def _against(rate: float, rival: str, metric: str) -> Callable[[Assumption], flo
     def found(one: Assumption) -> float:
         name = "window:m=10" + ("" if one.window == math.inf else f",delay={one.window}")
         other, own = (
-            served(policy, rate, one.one, one.share, one.arrivals, one.length)
+            simulate_policy(policy, rate, one.one, one.share, one.arrivals, one.length)
             for policy in ("serial" if rival == "Serial" else name, "lbci-paper")
         )
         if metric == "delay":
@@ -89,7 +93,7 @@ def _against(rate: float, rival: str, metric: str) -> Callable[[Assumption], flo
 
 def _late(rate: float) -> Callable[[Assumption], float]:
     def found(one: Assumption) -> float:
-        own = served("lbci-paper", rate, one.one, one.share, one.arrivals, one.length)
+        own = simulate_policy("lbci-paper", rate, one.one, one.share, one.arrivals, one.length)
         return 100 * (1 - own.in_time_of_answered)
 
     return found
@@ -153,10 +157,12 @@ def _requests(most: int, seed: int) -> list[Request]:
 @cache
 def _less_time(most: int, one: float, share: float) -> float:
     """Percent by which LBCI ends before Serial, on average over tests."""
-    times = alexnet(one, SPREAD, share)
+    times = scale_alexnet(one, SPREAD, share)
     ends = {
         policy: sum(
-            simulate(policy_of(policy), times, _requests(most, seed), most=MOST, seed=seed).seconds
+            simulate(
+                parse_policy(policy), times, _requests(most, seed), most=MOST, seed=seed
+            ).seconds
             for seed in range(_TESTS)
         )
         for policy in ("serial", "lbci-paper")
@@ -168,7 +174,7 @@ _TESTS = 20
 """The paper has three of each kind, whose images are not printed."""
 
 
-def multi_sample_claims() -> Iterator[Cell]:
+def check_multi_sample_claims() -> Iterator[Cell]:
     """Requests of several images: small, medium and big ones."""
     for name, most, printed in (
         ("small, 1 to 10", 10, 22.76),
@@ -185,18 +191,18 @@ def multi_sample_claims() -> Iterator[Cell]:
         yield Cell("multi-sample", name, what, "%", printed, found[best], 2, note, within=_NEAR)
 
 
-def runs_above(spread: float, seed: int = 0) -> float:
+def percent_above(spread: float, seed: int = 0) -> float:
     """Percent of 10,000 runs at N_opt above 500 ms, where r_max is the mean deviation of runs from their average."""
     rng = random.Random(seed)
     limit = DELAY * (1 - spread)
-    whole = alexnet().whole[optimum(limit)]
+    whole = scale_alexnet().whole[optimal_batch(limit)]
     deviation = spread * math.sqrt(math.pi / 2)  # of a normal distribution with this mean deviation
     return 100 * sum(whole * (1 + rng.gauss(0, deviation)) > DELAY for _ in range(10_000)) / 10_000
 
 
 def run_claims() -> Iterator[Cell]:
     """Runs at N_opt above the delay, of which the paper counts one in a hundred."""
-    found = {spread: runs_above(spread) for spread in (0.005, 0.01, 0.02, 0.03, 0.05, 0.08)}
+    found = {spread: percent_above(spread) for spread in (0.005, 0.01, 0.02, 0.03, 0.05, 0.08)}
     best = min(found, key=lambda spread: abs(found[spread] - 1))
     low, high = min(found.values()), max(found.values())
     note = f"r_max {100 * best:g} %; from {low:.1f} to {high:.1f} for 0.5 to 8 %"

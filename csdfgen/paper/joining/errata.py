@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.joining.claims import served
-from csdfgen.paper.joining.fit import DELAY, FLUCTUATION, largest_error, optimum, slower
-from csdfgen.paper.joining.times import alexnet, flat
+from csdfgen.paper.joining.claims import simulate_policy
+from csdfgen.paper.joining.fit import DELAY, FLUCTUATION, largest_error, optimal_batch, slow_down
+from csdfgen.paper.joining.times import flat_times, scale_alexnet
 from csdfgen.serving.arrivals import Traffic
-from csdfgen.serving.policies import policy_of
+from csdfgen.serving.policies import parse_policy
 from csdfgen.serving.simulate import Simulated, simulate
 from csdfgen.serving.times import Times
 
 
 def _run(policy: str, times: Times, load: float, workers: int = 1) -> Simulated:
     requests = Traffic("poisson", load * times.capacity).requests(2000, 3)
-    return simulate(policy_of(policy), times, requests, most=32, workers=workers, seed=4)
+    return simulate(parse_policy(policy), times, requests, most=32, workers=workers, seed=4)
 
 
 def errata() -> Iterator[Cell]:
     """Twelve, in the order of the paper, each with what is meant or true."""
-    times = alexnet()
+    times = scale_alexnet()
     whole, k, four, eight = times.whole, 5, 4, 8
     rest = times.rest[k][eight]
     true = 0.1 + times.front[k][four] + rest
@@ -29,7 +29,8 @@ def errata() -> Iterator[Cell]:
     images = sum(size for size, _ in batches)
     of_request = sum(size**2 for size, _ in batches) / images
     serial, own = (
-        served(policy, 20, 0.03, 0.42, "poisson", 300) for policy in ("serial", "lbci-paper")
+        simulate_policy(policy, 20, 0.03, 0.42, "poisson", 300)
+        for policy in ("serial", "lbci-paper")
     )
     found: list[tuple[str, str, str, float, int, str]] = [
         ("(2')", "t_opt * r_max over the time of an image", "", DELAY * FLUCTUATION / whole[1], 2,
@@ -42,10 +43,10 @@ def errata() -> Iterator[Cell]:
         ("(3)", "sum of a newcomer that waited 100 ms, of its true delay", "%",
          100 * (true + times.front[k][four]) / true, 0,
          "its wait and the running time of the batch overlap, and are of different samples"),
-        ("the loop", "N_opt", "images", optimum(DELAY * (1 - FLUCTUATION)), 0,
+        ("the loop", "N_opt", "images", optimal_batch(DELAY * (1 - FLUCTUATION)), 0,
          "bounds no join, nor do N_st and N; k = 1, where catching up is cheapest, is excluded"),
         ("(6)", "error of the fit where small batches are slower", "%",
-         100 * largest_error(slower(whole[1:33])), 1, "only falling curves are fitted"),
+         100 * largest_error(slow_down(whole[1:33])), 1, "only falling curves are fitted"),
         ("(4), (5)", "error of a product of two numbers that are 5 % off", "%",
          100 * ((1 + FLUCTUATION) ** 2 - 1), 1, "the rest can be looked up in one table instead"),
         ("throughput", "at 20 a second, more than Serial's", "%",
@@ -58,7 +59,7 @@ def errata() -> Iterator[Cell]:
          "by definition; several instances run at once, and no prediction knows"),
         ("the rival", "less delay than taking what waits, load 0.9", "%", _less(times, 0.9), 1,
          "the paper compares with one at a time and with a window only"),
-        ("the rival", "the same where batches save 5 %, load 0.6", "%", _less(flat(), 0.6), 1,
+        ("the rival", "the same where batches save 5 %, load 0.6", "%", _less(flat_times(), 0.6), 1,
          "merging delays what is nearly done"),
         ("memory", "largest batch, of 1 in Serial", "images", max(size for size, _ in batches), 0,
          "nothing is said of memory: outputs of sub-model k and the newcomers' maps are held together"),

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import curve_fit
 
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.joining.times import alexnet
+from csdfgen.paper.joining.times import scale_alexnet
 
 DELAY = 0.5
 """t_opt, seconds."""
@@ -22,19 +22,19 @@ FLUCTUATION = 0.05
 """r_max: the paper prints none; the share of runs above 500 ms says that it is a few percent."""
 
 
-def bracket(b: np.ndarray, z1: float, z2: float, z3: float, z4: float) -> np.ndarray:
+def model_sample_time(b: np.ndarray, z1: float, z2: float, z3: float, z4: float) -> np.ndarray:
     """The time of a sample in a batch of b, as (6) has it without its factor b."""
     found: np.ndarray = (z1 - z2) / (1 + (b / z3) ** z4) + z2
     return found
 
 
-def fitted(seconds: Sequence[float]) -> tuple[float, float, float, float]:
+def fit_times(seconds: Sequence[float]) -> tuple[float, float, float, float]:
     """z1 to z4 for the seconds of batches of 1, 2, ... images."""
     sizes = np.arange(1, len(seconds) + 1, dtype=float)
     each = np.asarray(seconds) / sizes
     start = (each[0], each[-1], 3.0, 1.0)
     limits = ([0, 0, 1e-3, 0.05], [10 * each[0], each[0], 1e3, 10])
-    found, _ = curve_fit(bracket, sizes, each, start, bounds=limits, maxfev=20_000)
+    found, _ = curve_fit(model_sample_time, sizes, each, start, bounds=limits, maxfev=20_000)
     z1, z2, z3, z4 = map(float, found)
     return z1, z2, z3, z4
 
@@ -42,32 +42,32 @@ def fitted(seconds: Sequence[float]) -> tuple[float, float, float, float]:
 def largest_error(seconds: Sequence[float]) -> float:
     """The largest relative distance of the fit from the times."""
     sizes = np.arange(1, len(seconds) + 1, dtype=float)
-    found = sizes * bracket(sizes, *fitted(seconds))
+    found = sizes * model_sample_time(sizes, *fit_times(seconds))
     return float(np.abs(found / np.asarray(seconds) - 1).max())
 
 
-def slower(whole: Sequence[float]) -> list[float]:
+def slow_down(whole: Sequence[float]) -> list[float]:
     """Times of which those of batches of 2 to 4 are 14 % longer, as csdfgen's own AlexNet had them."""
     return [seconds * (1.14 if b in (2, 3, 4) else 1.0) for b, seconds in enumerate(whole, 1)]
 
 
 @cache
-def optimum(limit: float) -> int:
+def optimal_batch(limit: float) -> int:
     """The largest batch of AlexNet that takes at most `limit` seconds; 0 if not even one image does."""
-    whole = alexnet().whole
+    whole = scale_alexnet().whole
     return max((b for b in range(1, len(whole)) if whole[b] <= limit), default=0)
 
 
 def fit_cells() -> Iterator[Cell]:
     """The fit, and N_opt and t_OPT as printed and as meant."""
-    whole = alexnet().whole[1:33]
+    whole = scale_alexnet().whole[1:33]
     for what, times, note in (
         ("AlexNet, batches 1 to 32", whole, 'printed as "close" in Figure 4a'),
-        ("where batches of 2 to 4 are 14 % slower", slower(whole), "a table needs no fit"),
+        ("where batches of 2 to 4 are 14 % slower", slow_down(whole), "a table needs no fit"),
     ):
         error = 100 * largest_error(times)
         yield Cell("fit (6)", what, "largest error", "%", None, error, 1, note)
-    for name, value in zip(("z1", "z2", "z3", "z4"), fitted(whole), strict=True):
+    for name, value in zip(("z1", "z2", "z3", "z4"), fit_times(whole), strict=True):
         scale = 1000 if name in ("z1", "z2") else 1
         yield Cell(
             "fit (6)",
@@ -84,4 +84,4 @@ def fit_cells() -> Iterator[Cell]:
         ("as meant, t_opt * (1 - r_max)", meant, ""),
     ):
         yield Cell("N_opt", name, "t_OPT", "ms", None, 1000 * limit, 0, note)
-        yield Cell("N_opt", name, "N_opt", "images", None, optimum(limit), 0)
+        yield Cell("N_opt", name, "N_opt", "images", None, optimal_batch(limit), 0)

@@ -8,13 +8,13 @@ from functools import cache
 
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.joining.fit import DELAY
-from csdfgen.paper.joining.times import alexnet, flat
+from csdfgen.paper.joining.times import flat_times, scale_alexnet
 from csdfgen.serving.arrivals import Traffic
-from csdfgen.serving.policies import policy_of
+from csdfgen.serving.policies import parse_policy
 from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary
 
-_NETWORKS = {"AlexNet": alexnet, "a network in which batches save 5 %": flat}
+_NETWORKS = {"AlexNet": scale_alexnet, "a network in which batches save 5 %": flat_times}
 _OTHERS = ("serial", "window:m=10", "greedy", "lbci-paper", "lbci")
 
 
@@ -22,7 +22,7 @@ _OTHERS = ("serial", "window:m=10", "greedy", "lbci-paper", "lbci")
 def _served(network: str, policy: str, load: float, deadline: float = math.inf) -> Summary:
     times = _NETWORKS[network]()
     requests = Traffic("poisson", load * times.capacity, (1, 1), deadline).requests(2000, 7)
-    return simulate(policy_of(policy), times, requests, most=32, seed=3).summary
+    return simulate(parse_policy(policy), times, requests, most=32, seed=3).summary
 
 
 def gains() -> Iterator[Cell]:

@@ -8,8 +8,8 @@ from csdfgen.errors import CsdfgenError
 from csdfgen.paper.cells import Cell, Left
 from csdfgen.paper.turns import PART
 from csdfgen.reading.loader import load
-from csdfgen.serving.bench import measured
-from csdfgen.serving.programs import Programs, measured_times
+from csdfgen.serving.bench import measure_policies
+from csdfgen.serving.programs import Programs, measure_times
 from csdfgen.serving.service import plan
 
 NETWORK = "zoo:alexnet"
@@ -22,8 +22,8 @@ def policies(left: list[Left]) -> Iterator[Cell]:
     """Mean latencies of every policy, measured and simulated; left: what cannot be measured is added."""
     try:
         network = load(NETWORK)
-        times = measured_times(Programs(plan(network, max_batch=_MOST)))
-        _, points = measured(NETWORK, network, times, POLICIES, loads=LOADS, count=COUNT)
+        times = measure_times(Programs(plan(network, max_batch=_MOST)))
+        _, points = measure_policies(NETWORK, network, times, POLICIES, loads=LOADS, count=COUNT)
     except CsdfgenError as error:
         left.append(Left(PART, NETWORK, 0, str(error)))
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from csdfgen.paper.cells import Cell, Left, Progress
-from csdfgen.paper.joining.claims import claims, multi_sample_claims, run_claims
+from csdfgen.paper.joining.claims import check_multi_sample_claims, claims, run_claims
 from csdfgen.paper.joining.errata import errata
 from csdfgen.paper.joining.fit import fit_cells
 from csdfgen.paper.joining.gains import gains
@@ -26,7 +26,7 @@ def reproduce(
     """Cells by part, and what is left out."""
 
     def multi() -> Iterator[Cell]:
-        yield from multi_sample_claims()
+        yield from check_multi_sample_claims()
         yield from run_claims()
 
     parts = {

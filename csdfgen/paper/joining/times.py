@@ -5,7 +5,7 @@ Measured with onnxruntime 1.23 on one thread of an Intel Xeon: convolutions gain
 
 from __future__ import annotations
 
-from csdfgen.serving.times import Times, table_of
+from csdfgen.serving.times import Times, make_table
 
 CONVOLUTIONS = 0.021
 """Seconds of all convolutions for an image."""
@@ -19,7 +19,9 @@ SUB_MODELS = 6
 """The paper does not say how many; five groups of convolutions and the fully connected layers."""
 
 
-def alexnet(one: float | None = None, spread: float = 0.0, share: float | None = None) -> Times:
+def scale_alexnet(
+    one: float | None = None, spread: float = 0.0, share: float | None = None
+) -> Times:
     """The table, scaled so that one image takes `one` seconds, of which fully connected layers take this share: the more
     cores, the larger it is, as their weights come from memory.
     """
@@ -34,10 +36,10 @@ def alexnet(one: float | None = None, spread: float = 0.0, share: float | None =
         for k in range(SUB_MODELS - 1)
     }
     last = {b: factor * seconds for b, seconds in dense.items()}
-    return table_of("AlexNet", {**stages, "fully connected": last}, spread)
+    return make_table("AlexNet", {**stages, "fully connected": last}, spread)
 
 
-def flat() -> Times:
+def flat_times() -> Times:
     """A network in which batches save 5 %, as in small convolutional ones."""
     part = {b: 0.004 * (0.05 + 0.95 * b) for b in (1, MOST)}
-    return table_of("convolutional", {f"part {k + 1}": part for k in range(5)})
+    return make_table("convolutional", {f"part {k + 1}": part for k in range(5)})

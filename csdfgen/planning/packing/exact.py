@@ -16,8 +16,8 @@ import numpy as np
 
 from csdfgen.errors import PlanError, option
 from csdfgen.planning.packing.first_fit import pack
-from csdfgen.planning.packing.items import FREE, Items, Packing, clash, packed
-from csdfgen.stopping import stopped
+from csdfgen.planning.packing.items import FREE, Items, Packing, clash, make_packing
+from csdfgen.stopping import is_stopped
 
 SECONDS: Mapping[str, float] = MappingProxyType({"low": 10.0, "normal": 60.0, "high": 600.0})
 """Effort -> seconds after which the solver ends without a proof."""
@@ -40,7 +40,9 @@ def pack_exact(items: Items, *, effort: str | float = "normal") -> Packing:
     seconds = SECONDS[effort] if isinstance(effort, str) else effort
     start = pack(items, effort=min(seconds / 3, 30.0))
     return (
-        start if start.optimal or stopped() else _Model(solver, items, start).solve(seconds * 2 / 3)
+        start
+        if start.optimal or is_stopped()
+        else _Model(solver, items, start).solve(seconds * 2 / 3)
     )
 
 
@@ -122,7 +124,7 @@ class _Model:
             solved = pool.submit(solver.solve, self._model)
             try:
                 while not wait([solved], _ASKED).done:
-                    if stopped():
+                    if is_stopped():
                         solver.stop_search()
             except KeyboardInterrupt:
                 solver.stop_search()
@@ -136,4 +138,4 @@ class _Model:
         for i, (variable, each) in self._offsets.items():
             offsets[i] = solver.value(variable) * each
         assert clash(self._items, offsets) is None, "the solver's packing overlaps"
-        return packed(self._items, offsets, bound, proved=status == self._cp.OPTIMAL)
+        return make_packing(self._items, offsets, bound, proved=status == self._cp.OPTIMAL)

@@ -29,10 +29,10 @@ from csdfgen.planning.packing.items import (
     breadths,
     clash,
     lower_bound,
-    packed,
+    make_packing,
 )
 from csdfgen.planning.packing.repair import repair
-from csdfgen.stopping import stopped
+from csdfgen.stopping import is_stopped
 
 _ENDLESS = 2**62
 _CHUNK = 64
@@ -82,7 +82,7 @@ def pack(
     now = thread_time if isinstance(effort, str) else monotonic
     until = now() + seconds
     fitting = _Fitting(items)
-    found = packed(items, fitting.best(aim), bound)
+    found = make_packing(items, fitting.best(aim), bound)
     if effort == "low":
         enough = max(aim, bound + bound // _NEAR)
     if found.total <= enough:
@@ -96,12 +96,12 @@ def pack(
             enough=enough,
             steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
             patience=_PATIENCE[isinstance(effort, str)],
-            stop=lambda: now() > until or stopped(),
+            stop=lambda: now() > until or is_stopped(),
         )
-        first = packed(items, next(tried), bound)
+        first = make_packing(items, next(tried), bound)
         if first.total > enough + bound // _FAR:
             more = next(tried, None)
-            return first if more is None else packed(items, more, bound)
+            return first if more is None else make_packing(items, more, bound)
         return first
 
     made = searched(found.offsets)
@@ -130,7 +130,7 @@ class _Fitting:
     """First fit of items in a few orders of their groups."""
 
     def __init__(self, items: Items) -> None:
-        self._items, self._groups = items, grouped(items)
+        self._items, self._groups = items, group_items(items)
         self._arena = Arena(items, self._groups) if len(items) > _FEW else None
 
     def fit(self, order: Sequence[int], most: float) -> tuple[np.ndarray, int] | None:
@@ -144,7 +144,7 @@ class _Fitting:
         floor, count = _fixed_top(self._items), len(self._groups)
         best, least, placed = np.zeros(len(self._items), np.int64), inf, 0
         for order, limit in self._orders(enough):
-            if placed and (placed + count > _PLACED or stopped()):
+            if placed and (placed + count > _PLACED or is_stopped()):
                 break
             found = self.fit(order, min(limit, least - 1))
             placed += count if limit == inf else 0
@@ -215,7 +215,7 @@ class Groups:
         return len(self.members)
 
 
-def grouped(items: Items) -> Groups:
+def group_items(items: Items) -> Groups:
     """The items with bytes and without a fixed offset, grouped if equal."""
     free = np.flatnonzero((items.fixed == FREE) & (items.sizes > 0))
     brief = free[items.spans[free] == 1]

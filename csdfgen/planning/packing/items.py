@@ -97,7 +97,7 @@ class Packing:
     optimal: bool
 
 
-def packed(items: Items, offsets: np.ndarray, bound: int, *, proved: bool = False) -> Packing:
+def make_packing(items: Items, offsets: np.ndarray, bound: int, *, proved: bool = False) -> Packing:
     """The packing with these offsets. proved: whether it is known by other means that no packing is smaller."""
     used = items.sizes > 0
     total = int((offsets + items.sizes)[used].max(initial=0))

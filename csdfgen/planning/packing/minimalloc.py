@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from csdfgen.errors import InputError, PlanError
-from csdfgen.files import MAX_INTEGER, quoted, read_bytes, write_bytes
+from csdfgen.files import MAX_INTEGER, quote, read_bytes, write_bytes
 from csdfgen.planning.packing.items import FREE, Items, clash
 
 _COLUMNS = ("id", "lower", "upper", "size")
@@ -222,7 +222,7 @@ def _columns(header: Sequence[str], path: str) -> tuple[dict[str, int], int]:
     for name in _COLUMNS:
         if name not in columns:
             raise InputError(
-                f"is no table of items: its first line is {quoted(','.join(header))}; 'id,lower,upper,size,offset' is needed",
+                f"is no table of items: its first line is {quote(','.join(header))}; 'id,lower,upper,size,offset' is needed",
                 where=path,
             )
     return columns, last
@@ -237,7 +237,7 @@ def _line(
         )
     if "gaps" in columns and row[columns["gaps"]]:
         raise InputError(
-            f"gaps {quoted(row[columns['gaps']])}; items are alive without gaps here", where=where
+            f"gaps {quote(row[columns['gaps']])}; items are alive without gaps here", where=where
         )
     name = row[columns["id"]]
     if not name:
@@ -249,7 +249,7 @@ def _line(
         value = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII) else None
         if value is None or not low <= value <= MAX_INTEGER:
             raise InputError(
-                f"{column} of '{name}' is {quoted(text)}; a whole number from {low} to {MAX_INTEGER} is needed",
+                f"{column} of '{name}' is {quote(text)}; a whole number from {low} to {MAX_INTEGER} is needed",
                 where=where,
             )
         return value

@@ -52,7 +52,7 @@ _OLD_TYPES = {
 """Types of version 1 whose name of today is not that in capitals."""
 
 
-def weights_of(path: Path) -> Path:
+def find_weights(path: Path) -> Path:
     """The .caffemodel of a .prototxt: of the same name, or the only one in its folder. Raises ModelError."""
     same = path.with_suffix(".caffemodel")
     if same.is_file():

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import get_type_hints
 
 from csdfgen.errors import InputError
-from csdfgen.model.units import time_of
+from csdfgen.model.units import parse_time
 from csdfgen.serving.policies.adaptive import Adaptive
 from csdfgen.serving.policies.base import Policy
 from csdfgen.serving.policies.greedy import Greedy
@@ -16,17 +16,17 @@ from csdfgen.serving.policies.lbci import Lbci, LbciPaper
 from csdfgen.serving.policies.serial import Serial
 from csdfgen.serving.policies.window import Window
 
-__all__ = ["POLICIES", "Policy", "policy_of"]
+__all__ = ["POLICIES", "Policy", "parse_policy"]
 
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {one.name: one for one in (Serial, Window, Greedy, LbciPaper, Lbci, Adaptive)}
 )
 
 
-def policy_of(text: str) -> Policy:
+def parse_policy(text: str) -> Policy:
     """A policy from its name and settings. Raises InputError.
 
-    >>> policy_of("window:m=4,delay=20ms")
+    >>> parse_policy("window:m=4,delay=20ms")
     Window(m=4, delay=0.02)
     """
     name, _, settings = text.partition(":")
@@ -54,4 +54,4 @@ def _value(kind: object, key: str, text: str) -> object:
         if text not in ("yes", "no"):
             raise InputError(f"{key}={text[:40]}: yes or no is needed")
         return text == "yes"
-    return time_of(text, key)
+    return parse_time(text, key)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from csdfgen.backends.native.families.attention import attention
-from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, stored_function
+from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, table_function
 from csdfgen.backends.native.families.byte_pools import BYTE_POOLS
 from csdfgen.backends.native.families.byte_products import BYTE_PRODUCTS, ByteConvolution
 from csdfgen.backends.native.families.common import Family
@@ -21,27 +21,27 @@ from csdfgen.backends.native.families.contraction import contraction
 from csdfgen.backends.native.families.convolution import (
     Convolution,
     convolution,
-    plane_by_plane,
-    transposed,
+    transposed_convolution,
+    volume_convolution,
 )
 from csdfgen.backends.native.families.maps import MAPS
 from csdfgen.backends.native.families.multiplication import multiplication
 from csdfgen.backends.native.families.normalization import normalization, standardization
 from csdfgen.backends.native.families.pools import POOLS
-from csdfgen.backends.native.families.presented import Presented, as_rows
-from csdfgen.backends.native.families.product import Product, four_bits, product
+from csdfgen.backends.native.families.presented import Presented, view_as_rows
+from csdfgen.backends.native.families.product import Product, four_bit_product, product
 from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.softmax import byte_softmax, softmax
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.formats import BFLOAT16, FLOAT16, Stored
-from csdfgen.model.network import Layer, remembered
-from csdfgen.ops import operator_of
+from csdfgen.model.network import Layer, memoize_layer
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.ops.integers import BYTES
 from csdfgen.ops.stored import float_twin, integer_twin
 
-__all__ = ["KERNELS", "Family", "family_of", "variants_of"]
+__all__ = ["KERNELS", "Family", "list_variants", "match_family"]
 
 AS_ESTIMATED = Ways()
 
@@ -49,7 +49,7 @@ TWO_BYTES = (BFLOAT16,) * 3, (FLOAT16,) * 3
 """What a layer of one type of two bytes reads, twice, and writes."""
 
 
-def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
+def match_family(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     """The family that a layer is of, if there is one. ways: how convolutions are computed; all ways of
     a layer share its packed weights.
     """
@@ -65,19 +65,19 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     return known[ways]
 
 
-def variants_of(layer: Layer, rows: int) -> tuple[Variant, ...]:
+def list_variants(layer: Layer, rows: int) -> tuple[Variant, ...]:
     """The ways to compute slabs of so many rows of a layer that differ; () where there is one alone."""
     family = _made(layer)
     return family.variants(rows) if isinstance(family, Convolution) else ()
 
 
-@remembered
+@memoize_layer
 def _chosen(layer: Layer) -> dict[Ways, Family]:
     """The layer's family as it was computed before."""
     return {}
 
 
-@remembered
+@memoize_layer
 def _made(layer: Layer) -> Family | None:
     if layer.stored is not None:
         return _widened(layer)
@@ -93,7 +93,7 @@ def _made(layer: Layer) -> Family | None:
 
 def _by_other_rows(layer: Layer) -> Family | None:
     """The family of a layer that reads rows along another axis than its input is stored by."""
-    twin = as_rows(layer) if operator_of(layer).mode(layer) is Mode.ROWS else None
+    twin = view_as_rows(layer) if get_operator(layer).mode(layer) is Mode.ROWS else None
     family = None if twin is None else _made(twin)
     return None if twin is None or family is None else Presented(family, twin)
 
@@ -104,7 +104,7 @@ def _widened(layer: Layer) -> Family | None:
     done before they are stored. Sums over phases are left to loops.
     """
     assert layer.stored is not None
-    function = stored_function(layer)
+    function = table_function(layer)
     if function is not None:
         return function
     integers = integer_twin(layer)
@@ -151,7 +151,7 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
     """The family of the twin on float32 of a layer. stored: the layer with its formats. Weights of two bytes that are packed
     once are not widened before that.
     """
-    if layer.op_type not in _FAMILIES or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+    if layer.op_type not in _FAMILIES or get_operator(layer).mode(layer) is Mode.ACCUMULATE:
         return None
     weights, packed = stored.constants.get(1), frozenset[int]()
     if weights is not None and weights.dtype in (np.float16, BFLOAT16.dtype):
@@ -172,12 +172,12 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
 
 
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
-    "Conv": lambda layer: plane_by_plane(layer) or convolution(layer),
-    "ConvTranspose": transposed,
+    "Conv": lambda layer: volume_convolution(layer) or convolution(layer),
+    "ConvTranspose": transposed_convolution,
     "Attention": attention,
     "Gemm": product,
     "MatMul": lambda layer: product(layer) or contraction(layer) or multiplication(layer),
-    "MatMulNBits": four_bits,
+    "MatMulNBits": four_bit_product,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalization),
     "Softmax": softmax,

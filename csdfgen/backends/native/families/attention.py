@@ -12,7 +12,7 @@ from csdfgen.backends.native.families.common import FLOAT, Family, is_dense, off
 from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import attention as operator
-from csdfgen.ops.attention import MASKS, seen
+from csdfgen.ops.attention import MASKS, view_slab
 from csdfgen.ops.base import LEAST
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
@@ -65,7 +65,7 @@ class _Attention(Family):
 
     def _bytes(self, step: Step, queries: int, block: int) -> int:
         """What so many queries and keys at a time take (csdf_attention_step says why)."""
-        view = operator.views_of(self.layer)[3]
+        view = operator.find_views(self.layer)[3]
         count = len(step.phase.out) if view.row == view.rank - 2 else queries
         shape = AttentionStep(keys=self.keys, channels=self.channels, values=self.values)
         shape = shape._replace(q_step=self.steps[0], out_step=self.steps[3])
@@ -75,14 +75,14 @@ class _Attention(Family):
         """Of the elements of queries, keys, values and outputs the offsets in bytes, shape (*batch, positions,
         channels).
         """
-        views = operator.views_of(self.layer)
+        views = operator.find_views(self.layer)
         stored = (*step.inputs[:MASKS], step.outputs[0])
         found = []
         for position, (one, view) in enumerate(zip(stored, views, strict=True)):
             assert one is not None
             array = _places(one, view)
             if position < MASKS:
-                array = operator.part_of(self.layer, position, array, step.phase.out)
+                array = operator.slice_operand(self.layer, position, array, step.phase.out)
             found.append(array)
         batch = found[MASKS].shape[:-2]
         return [np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in found]
@@ -93,13 +93,13 @@ class _Attention(Family):
         groups = prod(batch)
         shape = (*batch, count, self.keys)
         masks, pool, apart = list[int](), WEIGHTS, 1
-        for mask in operator.masks_of(self.layer, out):
+        for mask in operator.slice_masks(self.layer, out):
             at = constants.weights(mask).offset
             masks += _starts(np.broadcast_to(mask, shape), at)
         for position, (tensor, view) in enumerate(zip(self.layer.inputs, step.inputs, strict=True)):
             if position >= MASKS and tensor is not None and view is not None:
                 array = tensor.to_onnx(offsets(view))
-                array = operator.aligned_mask(self.layer, position, array, out)
+                array = operator.align_mask(self.layer, position, array, out)
                 masks += np.broadcast_to(array, shape)[..., 0].reshape(-1).tolist()
                 pool, apart = view.pool, _mask_step(tensor) or 0
         queries, block = next(
@@ -114,7 +114,7 @@ class _Attention(Family):
             *self.steps,
             len(masks) // (groups * count),
             apart,
-            operator.first_query(self.layer, out) if self.layer.attributes["causal"] else -1,
+            operator.first_query_number(self.layer, out) if self.layer.attributes["causal"] else -1,
             queries,
             block or self.keys,
             self.layer.attributes["scale"],
@@ -150,8 +150,8 @@ def _places(stored: View, view: operator.View) -> np.ndarray:
     inner = FLOAT * np.arange(prod(stored.shape)).reshape(1, *stored.shape)
     rows = np.asarray(stored.rows)
     if view.row is not None:
-        return seen(inner, view) + rows.reshape(-1, *(1,) * (view.rank - view.row - 1))
-    return seen(inner, view) + rows[0]
+        return view_slab(inner, view) + rows.reshape(-1, *(1,) * (view.rank - view.row - 1))
+    return view_slab(inner, view) + rows[0]
 
 
 def _step(view: operator.View) -> int:
@@ -184,8 +184,8 @@ def _starts(mask: np.ndarray, at: int) -> list[int]:
 
 def attention(layer: Layer) -> Family | None:
     """Attention of float32 whose channels are within rows, and whose operands are read as they are stored."""
-    views = operator.views_of(layer)
+    views = operator.find_views(layer)
     own = tuple(t.row_axis if t is not None else None for t in layer.inputs)
     if any(view.row == view.rank - 1 for view in views) or layer.input_axes != own:
         return None
-    return _Attention(layer, *operator.sizes_of(layer), tuple(map(_step, views)))
+    return _Attention(layer, *operator.attention_sizes(layer), tuple(map(_step, views)))

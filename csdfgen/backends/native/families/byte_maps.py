@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import Family, once
+from csdfgen.backends.native.families.common import Family, memoize
 from csdfgen.backends.native.families.maps import Operand, Place, place, stretches
 from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.integers import BYTES, HALF, factor_of, limits, shifts, zero_of
+from csdfgen.ops.integers import BYTES, HALF, get_zero, limits, rescale_factor, uses_shifts
 from csdfgen.ops.quantized_maps import Addends, Shifted, function_table
 from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.program.instructions import Constants, Instruction
@@ -145,12 +145,12 @@ def _flips(layer: Layer) -> tuple[int, int]:
     return _flip(layer.attributes["x"].dtype), _flip(layer.attributes["w"].dtype)
 
 
-def added(layer: Layer) -> Family | None:
+def byte_addition(layer: Layer) -> Family | None:
     """QLinearAdd."""
     operands = _operands(layer)
     if operands is None:
         return None
-    if shifts(layer):
+    if uses_shifts(layer):
         return _by_integers(layer, ADD_BYTES, operands)
     sums, flips = Addends.of(layer), _flips(layer)
     if sums.first:
@@ -160,19 +160,19 @@ def added(layer: Layer) -> Family | None:
     return _ByteMaps(operands, lambda: work)
 
 
-def multiplied(layer: Layer) -> Family | None:
+def byte_product(layer: Layer) -> Family | None:
     """QLinearMul."""
     operands = _operands(layer)
     if operands is None:
         return None
-    if shifts(layer):
+    if uses_shifts(layer):
         return _by_integers(layer, MULTIPLY_BYTES, operands)
     work = _Work(
         MULTIPLY_BYTES,
         limits(layer.output.dtype),
         _flips(layer),
-        (zero_of(layer, "x"), zero_of(layer, "w")),
-        (float(factor_of(layer)), zero_of(layer, "y")),
+        (get_zero(layer, "x"), get_zero(layer, "w")),
+        (float(rescale_factor(layer)), get_zero(layer, "y")),
     )
     return _ByteMaps(operands, lambda: work)
 
@@ -183,8 +183,8 @@ def _by_integers(layer: Layer, operation: int, operands: tuple[Operand, ...]) ->
         operation,
         limits(layer.output.dtype),
         _flips(layer),
-        (zero_of(layer, "x"), zero_of(layer, "w")),
-        zero=zero_of(layer, "y"),
+        (get_zero(layer, "x"), get_zero(layer, "w")),
+        zero=get_zero(layer, "y"),
         numbers=(*by.m, *(0,) * (2 - len(by.m)), by.rest),
         shift=by.shift,
     )
@@ -194,22 +194,22 @@ def _by_integers(layer: Layer, operation: int, operands: tuple[Operand, ...]) ->
 def _by_table(make: Callable[[], np.ndarray], position: int = 0) -> Family:
     return _ByteMaps(
         (position,),
-        once(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8"))),
+        memoize(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8"))),
     )
 
 
-def function(layer: Layer) -> Family | None:
+def byte_function(layer: Layer) -> Family | None:
     """QLinearSigmoid and QLinearLeakyRelu."""
     return _by_table(lambda: function_table(layer))
 
 
-def stored_function(layer: Layer) -> Family | None:
+def table_function(layer: Layer) -> Family | None:
     """Any layer on stored integers that is a function of one byte."""
     position = byte_position(layer, OPERATORS)
     return None if position is None else _by_table(lambda: byte_table(layer, OPERATORS), position)
 
 
-def clipped(layer: Layer) -> Family | None:
+def byte_clip(layer: Layer) -> Family | None:
     """Clip of bytes to constant bounds."""
     given, dtype = layer.attributes, layer.output.dtype
     if dtype not in BYTES or "bounds" in given:
@@ -218,7 +218,7 @@ def clipped(layer: Layer) -> Family | None:
     return _by_table(lambda: np.clip(every, given["min"], given["max"]).astype(dtype))
 
 
-def quantized(layer: Layer) -> Family | None:
+def quantization(layer: Layer) -> Family | None:
     """QuantizeLinear of floats to bytes with one scale."""
     x, form = layer.inputs[0], layer.attributes.get("format")
     if x is None or x.dtype != "float32" or form is None or form.axis is not None:
@@ -230,7 +230,7 @@ def quantized(layer: Layer) -> Family | None:
     return _ByteMaps((0,), lambda: work)
 
 
-def dequantized(layer: Layer) -> Family | None:
+def dequantization(layer: Layer) -> Family | None:
     """DequantizeLinear of bytes to floats with one scale."""
     form = layer.attributes.get("format")
     if form is None or form.axis is not None or form.dtype not in BYTES:
@@ -247,12 +247,12 @@ def dequantized(layer: Layer) -> Family | None:
 
 
 BYTE_MAPS: dict[str, Callable[[Layer], Family | None]] = {
-    "QLinearAdd": added,
-    "QLinearMul": multiplied,
-    "QLinearSigmoid": function,
-    "QLinearLeakyRelu": function,
-    "Clip": clipped,
-    "QuantizeLinear": quantized,
-    "DequantizeLinear": dequantized,
+    "QLinearAdd": byte_addition,
+    "QLinearMul": byte_product,
+    "QLinearSigmoid": byte_function,
+    "QLinearLeakyRelu": byte_function,
+    "Clip": byte_clip,
+    "QuantizeLinear": quantization,
+    "DequantizeLinear": dequantization,
 }
 """Operator -> what makes a family of a layer."""

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import Family, once
+from csdfgen.backends.native.families.common import Family, memoize
 from csdfgen.backends.native.families.multiplication import Multiplication, is_turned
 from csdfgen.backends.native.structures import PANEL, constant, constants, instruction, structure
 from csdfgen.model.network import Layer
-from csdfgen.ops.integers import Rescaled, factor_of, multipliers, zero_of
+from csdfgen.ops.integers import Rescaled, get_zero, multipliers, rescale_factor
 from csdfgen.ops.quantized_products import zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
@@ -97,7 +97,7 @@ class _ByteMultiplication(Multiplication):
         depth, columns, pad = a.size(True), out.size(True), step.workspace
         unsigned = self.layer.attributes["w" if self.turned else "x"].dtype == "uint8"
         moved = _MOVED if unsigned else 0
-        zero = zero_of(self.layer, "w" if self.turned else "x") - moved
+        zero = get_zero(self.layer, "w" if self.turned else "x") - moved
         one = ByteLayer(depth, columns, 1, 1, 1, 1, 1, 1, 1, 0, moved, zero, depth, into)
         way = self._way(step, pad.size)
         made = ByteMultiplyStep(
@@ -149,15 +149,15 @@ def byte_multiplication(layer: Layer) -> Family | None:
         return None
     role = "x" if turned else "w"
     moved = _MOVED if layer.attributes[role].dtype == "uint8" else 0
-    into = once(lambda: _rescaling(layer))
-    return _ByteMultiplication(layer, turned, moved, zero_of(layer, role) - moved, into)
+    into = memoize(lambda: _rescaling(layer))
+    return _ByteMultiplication(layer, turned, moved, get_zero(layer, role) - moved, into)
 
 
 def _rescaling(layer: Layer) -> tuple[Any, np.ndarray | None]:
     """What becomes of sums, and the one factor of all columns, or its multiplier and shift, in panels."""
     if "y" not in layer.attributes:
         return Rescaling(TO_INTEGERS), None
-    into, factors = Rescaled.of(layer), np.broadcast_to(factor_of(layer), max(_WIDE))
+    into, factors = Rescaled.of(layer), np.broadcast_to(rescale_factor(layer), max(_WIDE))
     bounds = into.zero, into.low, into.high
     if into.shifts:
         pairs = [packing.byte_panels(one) for one in multipliers(factors)]

@@ -18,13 +18,18 @@ from csdfgen.backends.native.families.common import (
     lines,
     pixel,
 )
-from csdfgen.backends.native.families.pools import PoolWindows, map_read, slides_over, values_seen
+from csdfgen.backends.native.families.pools import (
+    PoolWindows,
+    count_window_values,
+    has_sliding_rows,
+    map_read,
+)
 from csdfgen.backends.native.structures import ByteSource, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops.integers import BYTES, limits, multipliers, scale_of, shifts, zero_of
-from csdfgen.ops.pooling import counted
-from csdfgen.ops.quantized_pools import averaged, shifts_of_counts
+from csdfgen.ops.integers import BYTES, get_scale, get_zero, limits, multipliers, uses_shifts
+from csdfgen.ops.pooling import count_taps
+from csdfgen.ops.quantized_pools import find_count_shifts, rescale_average
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
@@ -39,7 +44,7 @@ class _Greatest(Family):
     kernels = ("pool_bytes_of",)
 
     def takes(self, step: Step) -> bool:
-        return slides_over(step)
+        return has_sliding_rows(step)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
@@ -66,7 +71,7 @@ class _Windows(Family):
     kernels: tuple[str, ...]
 
     def takes(self, step: Step) -> bool:
-        return slides_over(step)
+        return has_sliding_rows(step)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, x = self.layer, self.layer.inputs[0]
@@ -77,19 +82,19 @@ class _Windows(Family):
             constants.table("int32_t", values) for values in ((*down,) * step.phase.images, along)
         ]
         by = None
-        if shifts(layer):
+        if uses_shifts(layer):
             # counts of 0 do not occur
             high, wide, *_ = windows.fields
             counts = np.array([1, *range(1, high * wide + 1)], np.float32)
-            pairs = np.stack(shifts_of_counts(layer, counts), -1)
+            pairs = np.stack(find_count_shifts(layer, counts), -1)
             by = constants.array(packing.aligned(pairs, "int32"))
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0, *windows.fields,
                 windows.made, windows.columns, pixel(step.outputs[0]),
-                zero_of(layer, "x"), zero_of(layer, "y"), *limits(layer.output.dtype),
-                float(scale_of(layer, "x")), float(scale_of(layer, "y")),
+                get_zero(layer, "x"), get_zero(layer, "y"), *limits(layer.output.dtype),
+                float(get_scale(layer, "x")), float(get_scale(layer, "y")),
                 ByteSource(table, pixel(piece), piece.shape[-1]), there, *seen, by,
             )  # fmt: skip
             found.append(instruction(self.kernels[0], made))
@@ -99,11 +104,11 @@ class _Windows(Family):
 def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
     """How many values a sum is divided by: by row of the kernel's output, and by column."""
     whole = layer.attributes["count_include_pad"]
-    return values_seen(
+    return count_window_values(
         layer,
         out,
         lambda window, at, size: (
-            (window.kernel,) * len(at) if whole else counted(window, at, size, include_pad=False)
+            (window.kernel,) * len(at) if whole else count_taps(window, at, size, include_pad=False)
         ),
     )
 
@@ -121,7 +126,7 @@ class _Average(Family):
         assert view is not None
         return (
             len(step.states) == 1
-            and step.states[0].format.dtype == ("int32" if shifts(self.layer) else "float32")
+            and step.states[0].format.dtype == ("int32" if uses_shifts(self.layer) else "float32")
             and (not view.pieces or view.along == len(view.shape) - 1)
             and all(is_map(one) or is_volume(one) for one in view.pieces or (view,))
             and all(
@@ -133,7 +138,7 @@ class _Average(Family):
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase, view = step.layer, step.phase, step.inputs[0]
         assert view is not None
-        into, rest = averaged(layer)
+        into, rest = rescale_average(layer)
         assert into.factor is not None
         by = multipliers(into.factor.values)
         state, written = step.states[0], step.outputs[0]
@@ -155,7 +160,7 @@ class _Average(Family):
         return found
 
 
-def greatest(layer: Layer) -> Family | None:
+def byte_max_pool(layer: Layer) -> Family | None:
     """MaxPool and GlobalMaxPool of bytes."""
     x = map_read(layer)
     if x is None or x.dtype not in BYTES:
@@ -165,7 +170,7 @@ def greatest(layer: Layer) -> Family | None:
 
 def average(layer: Layer) -> Family | None:
     """QLinearGlobalAveragePool."""
-    kernel = "sum_integers_of" if shifts(layer) else "sum_bytes_of"
+    kernel = "sum_integers_of" if uses_shifts(layer) else "sum_bytes_of"
     return None if map_read(layer) is None else _Average(layer, (kernel,))
 
 
@@ -174,13 +179,13 @@ def averages(layer: Layer) -> Family | None:
     if map_read(layer) is None:
         return None
     sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
-    kernel = "average_integers_of" if shifts(layer) else "average_bytes_of"
+    kernel = "average_integers_of" if uses_shifts(layer) else "average_bytes_of"
     return _Windows(layer, (kernel,)) if sees else None
 
 
 BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {
-    "MaxPool": greatest,
-    "GlobalMaxPool": greatest,
+    "MaxPool": byte_max_pool,
+    "GlobalMaxPool": byte_max_pool,
     "QLinearAveragePool": averages,
     "QLinearGlobalAveragePool": average,
 }

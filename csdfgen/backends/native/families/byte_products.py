@@ -23,28 +23,28 @@ from csdfgen.backends.native.families.common import (
     Family,
     Layout,
     Part,
+    build_read_tables,
+    choose_layout,
     is_dense,
-    laid_out,
-    once,
+    memoize,
     pixel,
-    tables_read,
-    windows_along,
+    spatial_windows,
 )
 from csdfgen.backends.native.families.product import (
-    every,
+    has_matrix_rows,
     is_whole_matrix,
     matrix_rows,
-    rows_of_a_matrix,
+    split_offsets,
 )
 from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
 from csdfgen.backends.native.ways import TILES, Variant, Ways
-from csdfgen.model.deferred import computed, defer
+from csdfgen.model.deferred import compute_array, defer
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
-from csdfgen.ops.integers import Rescaled, factor_of, multipliers, zero_of
-from csdfgen.ops.quantized_products import centred, zero_tensor
+from csdfgen.ops.integers import Rescaled, get_zero, multipliers, rescale_factor
+from csdfgen.ops.quantized_products import center_weights, zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Form, Step
 
@@ -100,7 +100,7 @@ class Operands:
         """As `of`, whatever the zero point of the input is, if it is computed."""
         if zero_tensor(layer) is None:
             moved = _MOVED if layer.attributes["x"].dtype == "uint8" else 0
-            return cls.of(weights, bias, zero_of(layer, "x") - moved)
+            return cls.of(weights, bias, get_zero(layer, "x") - moved)
         # what is added to sums grows evenly with the zero point
         least, found, most = (cls.of(weights, bias, zero) for zero in (-_MOVED, 0, _MOVED - 1))
         if least is None or found is None or most is None:
@@ -113,7 +113,7 @@ class Operands:
         """weights: less their zero points, int16. bias: int64. zero: the input's, signed. None where a
         sum may be larger than integers of 32 bits.
         """
-        flat = computed(weights.reshape(len(weights), -1))
+        flat = compute_array(weights.reshape(len(weights), -1))
         low, high = flat.min(1, initial=0), flat.max(1, initial=0)
         # weights of a byte more or less by the same number are bytes
         zeros = np.where(
@@ -175,7 +175,7 @@ class ByteConvolution(Family):
             return ()
         part, outs = self.part(Rows(0, layer.output.rows)), layer.output.shape[1]
         panels, ins = outs + -outs % PANEL, self.terms // 9
-        fours = -(-9 * packing.pace_of(ins, 9) // packing.FOUR)
+        fours = -(-9 * packing.tap_stride(ins, 9) // packing.FOUR)
         direct, fewer = self._costs(1, part.rows, part.columns, outs)
         points = panels * _POINTS * (ins + ins % 2) * 2
         return (
@@ -207,7 +207,7 @@ class ByteConvolution(Family):
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         part, layout, target = self.part(step.phase.out), self.layout, step.outputs[0]
         images, each = step.phase.images, len(step.phase.out)
-        tables, reach = tables_read(layout, part, self.rows, step)
+        tables, reach = build_read_tables(layout, part, self.rows, step)
         sources = [
             ByteSource(constants.rows(piece.pool, table), pixel(piece), piece.shape[-1])
             for table, piece in tables
@@ -300,7 +300,7 @@ def _rescaling(
         return Rescaling(TO_CENTRED), packing.byte_panels(operands.sums, groups)
     if layer.output.dtype == "int32":
         return Rescaling(TO_INTEGERS), None
-    factors = np.broadcast_to(factor_of(layer, alpha), outputs)
+    factors = np.broadcast_to(rescale_factor(layer, alpha), outputs)
     kept = packing.byte_panels(factors, groups, "float32")
     if "y" not in layer.attributes:
         return Rescaling(TO_VALUES), kept
@@ -322,7 +322,7 @@ def _packed(
     alpha: float = 1.0,
 ) -> _Packed:
     outs, ins, high, wide = operands.weights.shape
-    zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
+    zero, unsigned = get_zero(layer, "x"), layer.attributes["x"].dtype == "uint8"
     # a channel a group has no panels of its own
     panels = 1 if kernel == DEPTHWISE else groups
     bias = operands.bias
@@ -338,7 +338,7 @@ def _packed(
     made = ByteLayer(
         ins * groups, outs, groups, high, wide,
         rows.stride, across.stride, rows.dilation, across.dilation, across.pad_top,
-        _MOVED if unsigned else 0, zero - _MOVED if unsigned else zero, packing.pace_of(ins, high * wide), into,
+        _MOVED if unsigned else 0, zero - _MOVED if unsigned else zero, packing.tap_stride(ins, high * wide), into,
     )  # fmt: skip
     return _Packed(made, weights, bias, zeros, factors)
 
@@ -346,13 +346,13 @@ def _packed(
 def convolution(layer: Layer) -> Family | None:
     """QLinearConv and ConvInteger."""
     x = layer.inputs[0]
-    if x is None or operator_of(layer).mode(layer) is not Mode.ROWS:
+    if x is None or get_operator(layer).mode(layer) is not Mode.ROWS:
         return None
     if x.row_axis != layer.input_axes[0] or layer.inputs[1:2] not in ((), (None,)):
         return None
-    layout, part, rows = laid_out(layer)
-    *_, across = windows_along(layer)
-    weights = centred(layer, "int16")
+    layout, part, rows = choose_layout(layer)
+    *_, across = spatial_windows(layer)
+    weights = center_weights(layer, "int16")
     weights = weights.reshape(*weights.shape[:2], rows.kernel, across.kernel)
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
     operands = Operands.of_layer(layer, weights, bias)
@@ -366,7 +366,7 @@ def convolution(layer: Layer) -> Family | None:
     square = once_each and groups == 1 and "y" in layer.attributes and _fits_points(operands)
 
     def packed(kernel: str) -> Callable[[], _Packed]:
-        return once(lambda: _packed(layer, kernel, operands, groups, rows, across))
+        return memoize(lambda: _packed(layer, kernel, operands, groups, rows, across))
 
     fewer = packed(FEWER) if square else None
     return ByteConvolution(
@@ -414,7 +414,7 @@ class _Product(Family):
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
         read = constants.rows(view.pool, matrix_rows(step, self.inputs))
-        written = every(target, self.outputs)
+        written = split_offsets(target, self.outputs)
         rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize
         into = ByteTarget(rows, apart, len(written), 0, 1, 0, self.outputs)
         source = ByteSource(read, self.inputs, self.inputs)
@@ -428,11 +428,11 @@ def product(layer: Layer) -> Family | None:
         return None
     if given.get("transA"):
         return None
-    if not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer)):
+    if not (has_matrix_rows(x, layer) or is_whole_matrix(x, layer)):
         return None
-    if operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+    if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
         return None
-    weights = centred(layer, "int16")
+    weights = center_weights(layer, "int16")
     weights = weights if given.get("transB") else weights.swapaxes(0, 1)
     outputs, inputs = weights.shape
     bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
@@ -444,7 +444,7 @@ def product(layer: Layer) -> Family | None:
         return None
     alpha = float(given.get("alpha", 1.0))
     one = Window(1)
-    packed = once(lambda: _packed(layer, CONV, operands, 1, one, one, alpha))
+    packed = memoize(lambda: _packed(layer, CONV, operands, 1, one, one, alpha))
     return _Product(inputs, outputs, packed, operands.sums is None)
 
 

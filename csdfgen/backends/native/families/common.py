@@ -38,7 +38,7 @@ from csdfgen.backends.native.structures import (
 )
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops.windows import windows_of
+from csdfgen.ops.windows import list_windows
 from csdfgen.program.instructions import PADDING, Constants, Instruction
 from csdfgen.program.steps import Form, Step, View
 
@@ -121,12 +121,12 @@ def _first(layer: Layer) -> tuple[int, float, float] | None:
     return found if found is not None and found[0] in (CLIP, LEAKY) else None
 
 
-def followed(layer: Layer) -> int:
+def count_activations(layer: Layer) -> int:
     """How many layers of the epilogue are activations that a kernel computes on the way."""
     return 0 if _first(layer) is None else 1
 
 
-def activated(layer: Layer) -> tuple[int, float, float]:
+def epilogue_activation(layer: Layer) -> tuple[int, float, float]:
     """Kind and settings of the activation that a kernel computes on the way."""
     return _first(layer) or (NONE, 0.0, 0.0)
 
@@ -154,12 +154,12 @@ def _has_pixels(view: View) -> bool:
     )
 
 
-def reads_a_map(step: Step) -> bool:
+def reads_map(step: Step) -> bool:
     """Whether a step makes a map, not in pieces, of one that may be in pieces along its channels."""
     return _reads(step, is_map)
 
 
-def reads_a_volume(step: Step) -> bool:
+def reads_volume(step: Step) -> bool:
     """The same of planes."""
     return _reads(step, is_volume)
 
@@ -210,7 +210,7 @@ def offsets(view: View) -> np.ndarray:
     return found
 
 
-def once(make: Callable[[], _Value]) -> Callable[[], _Value]:
+def memoize(make: Callable[[], _Value]) -> Callable[[], _Value]:
     """What `make` gives, made when first asked for."""
     made: list[_Value] = []
 
@@ -222,14 +222,16 @@ def once(make: Callable[[], _Value]) -> Callable[[], _Value]:
     return get
 
 
-def rows_held(step: Step) -> Rows:
+def held_rows(step: Step) -> Rows:
     """Rows of an image of input 0 that the step holds: all of them, where it has several images."""
     x, held = step.layer.inputs[0], step.phase.ins[0]
     assert x is not None and held is not None
     return held if step.phase.images == 1 else Rows(0, x.rows)
 
 
-def rows_read(there: Sequence[int], held: Rows, rows: Sequence[int], images: int = 1) -> list[int]:
+def read_row_offsets(
+    there: Sequence[int], held: Rows, rows: Sequence[int], images: int = 1
+) -> list[int]:
     """Offsets of these rows; one that the step does not hold is padding. Those of one image behind those of the other;
     `there` has the held ones of all.
     """
@@ -298,12 +300,12 @@ class Map:
     width: int
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return reads_map(step)
 
     def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
         def read(part: Part, reach: int) -> list[tuple[Table | None, View]]:
             seen = range(part.read, part.read + reach)
-            return [(rows_read(rows, held, seen, images), piece) for rows, piece in there]
+            return [(read_row_offsets(rows, held, seen, images), piece) for rows, piece in there]
 
         return read
 
@@ -320,7 +322,7 @@ class Planes:
     down: Window
 
     def takes(self, step: Step) -> bool:
-        return reads_a_volume(step)
+        return reads_volume(step)
 
     def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
         known: dict[tuple[int, int], Table] = {}
@@ -367,7 +369,7 @@ class Lines:
     down: Window
 
     def takes(self, step: Step) -> bool:
-        return reads_a_volume(step)
+        return reads_volume(step)
 
     def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
         def read(part: Part, reach: int) -> list[tuple[Table | None, View]]:
@@ -377,7 +379,7 @@ class Lines:
                 for first in [part.read + k * self.through.stride]
             ]
             return [
-                (lines_read(rows, piece, held, planes, self.high, self.down, images), piece)
+                (read_line_offsets(rows, piece, held, planes, self.high, self.down, images), piece)
                 for rows, piece in there
             ]
 
@@ -387,7 +389,7 @@ class Lines:
         return [at for plane in there for at in lines(plane, view, 0, self.high)]
 
 
-def lines_read(
+def read_line_offsets(
     there: Sequence[int],
     view: View,
     held: Rows,
@@ -414,7 +416,7 @@ def lines_read(
     return found
 
 
-def sizes_of(tensor: Tensor) -> tuple[int, ...]:
+def spatial_sizes(tensor: Tensor) -> tuple[int, ...]:
     """Of a map or of planes along all axes but channels; a signal is a map one wide."""
     return tensor.shape[2:] if len(tensor.shape) > 3 else (*tensor.shape[2:], 1)
 
@@ -431,13 +433,13 @@ def read_along(across: Window, start: int, stop: int, width: int) -> tuple[int, 
     return low, max(low + 1, min(width, end)), low - first
 
 
-def windows_along(layer: Layer) -> tuple[Window, ...]:
-    """Along the axes of `sizes_of`."""
-    windows = windows_of(layer.attributes)
+def spatial_windows(layer: Layer) -> tuple[Window, ...]:
+    """Along the axes of `spatial_sizes`."""
+    windows = list_windows(layer.attributes)
     return windows if len(windows) > 1 else (*windows, Window(1))
 
 
-def laid_out(
+def choose_layout(
     layer: Layer, window: Window | None = None
 ) -> tuple[Layout, Callable[[Rows], Part], Window]:
     """The layout of a layer whose windows slide over input 0, line by line if its rows are planes; the one
@@ -446,30 +448,30 @@ def laid_out(
     """
     x = layer.inputs[0]
     assert x is not None
-    rows, *down, _ = windows_along(layer)
+    rows, *down, _ = spatial_windows(layer)
     rows = window or rows
-    *high, columns = sizes_of(layer.output)[1:]
+    *high, columns = spatial_sizes(layer.output)[1:]
     each = high[0] if high else 1
 
     def part(out: Rows) -> Part:
         read = out.start * rows.stride - rows.pad_top
         return Part(0, (0, 0), (1, 1), read, len(out) * each, columns)
 
-    width = sizes_of(x)[-1]
+    width = spatial_sizes(x)[-1]
     if not down:
         return Map(width), part, rows
     taps = rows.kernel * down[0].kernel
     return Lines(width, each, rows, down[0]), part, Window(taps, taps)
 
 
-def tables_read(
+def build_read_tables(
     layout: Layout, part: Part, rows: Window, step: Step
 ) -> tuple[list[tuple[Table, View]], int]:
     """Of each piece of what a step reads the rows that a part of it reads, and the piece; and how many rows
-    these are of an image. rows: see `laid_out`.
+    these are of an image. rows: see `choose_layout`.
     """
     view, reach = step.inputs[0], (part.rows - 1) * rows.stride + rows.extent
     assert view is not None
     there = [(piece.rows, piece) for piece in view.pieces or (view,)]
-    found = layout.reader(rows_held(step), there, step.phase.images)(part, reach)
+    found = layout.reader(held_rows(step), there, step.phase.images)(part, reach)
     return [(table, piece) for table, piece in found if table is not None], reach

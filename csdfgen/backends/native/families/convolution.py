@@ -29,16 +29,16 @@ from csdfgen.backends.native.families.common import (
     Map,
     Part,
     Planes,
-    activated,
-    followed,
-    laid_out,
+    choose_layout,
+    count_activations,
+    epilogue_activation,
+    held_rows,
     pixel,
     read_along,
-    rows_held,
-    sizes_of,
-    windows_along,
+    spatial_sizes,
+    spatial_windows,
 )
-from csdfgen.backends.native.families.runs import Sliding, Windows, in_runs
+from csdfgen.backends.native.families.runs import Sliding, Windows, split_into_runs
 from csdfgen.backends.native.families.winograd import (
     GAIN,
     PLAIN,
@@ -46,11 +46,11 @@ from csdfgen.backends.native.families.winograd import (
     Shape,
     Size,
     Way,
-    by_rows,
-    by_tiles,
-    fastest,
+    choose_way,
+    direct_cost,
     kept_bytes,
-    plain,
+    row_winograd_cost,
+    tile_winograd_cost,
 )
 from csdfgen.backends.native.structures import (
     NONE,
@@ -58,8 +58,8 @@ from csdfgen.backends.native.structures import (
     Activation,
     Source,
     instruction,
-    short_name,
     structure,
+    type_suffix,
 )
 from csdfgen.backends.native.ways import (
     CONV,
@@ -74,9 +74,9 @@ from csdfgen.backends.native.ways import (
 )
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import PREFERRED, Mode, Phase
-from csdfgen.ops.windows import windows_of
+from csdfgen.ops.windows import list_windows
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Form, Step
 
@@ -121,7 +121,7 @@ BLOCKS = (65536,)
 """Bytes of workspace that are variants of `PREFERRED`."""
 
 
-def stored_as(way: Way) -> Way:
+def canonical_way(way: Way) -> Way:
     """The way that stands for all of those that read weights which are stored alike."""
     if way.kernel in (CONV, ROWS, TILES) and not way.at_points:
         return PLAIN
@@ -234,9 +234,9 @@ class Filter:
             # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured to be the fastest;
             # but beside weights at points, plain ones would be a second copy
             small = 3 * found.workspace < meant.workspace and not wished.at_points
-            slow = small and cost >= plain(self.seen, wide, size)
+            slow = small and cost >= direct_cost(self.seen, wide, size)
             return found if found.workspace and not slow else PLAIN
-        return fastest(self.seen, wide, self.groups == 1, size, room)
+        return choose_way(self.seen, wide, self.groups == 1, size, room)
 
     @property
     def seen(self) -> Shape:
@@ -247,8 +247,8 @@ class Filter:
     def _transformed(self, form: Variant, size: Size, room: int) -> tuple[float, Way]:
         """What a form of Winograd's costs, and the way; without a workspace where there is no room."""
         if form.kernel == ROWS:
-            return by_rows(self.seen, self.shape[3], size, room, form.at_points)
-        return by_tiles(self.seen, form.tile, size, room, form.at_points)
+            return row_winograd_cost(self.seen, self.shape[3], size, room, form.at_points)
+        return tile_winograd_cost(self.seen, form.tile, size, room, form.at_points)
 
     def form(self, form: Variant | None, size: Size) -> tuple[float, Way]:
         """The same of a form at points in as much workspace as it takes; of plain weights, where it cannot be had or is None."""
@@ -258,7 +258,7 @@ class Filter:
                 cost, way = self._transformed(one, size, self.preferred)
                 if way.workspace:
                     return GAIN * cost, way
-        return plain(self.seen, self.shape[3], size), usual
+        return direct_cost(self.seen, self.shape[3], size), usual
 
     @property
     def preferred(self) -> int:
@@ -345,7 +345,7 @@ class Filter:
         packs: dict[str, Callable[[np.ndarray], np.ndarray]] = {
             "depthwise": packing.depthwise_weights,
             CONV: lambda w: packing.conv_weights(w, groups),
-            **dict.fromkeys(HALVES.values(), lambda w: packing.conv_weights_of_pairs(w, groups)),
+            **dict.fromkeys(HALVES.values(), lambda w: packing.pack_paired_conv_weights(w, groups)),
             DOTS: packing.dot_weights,
             ROWS: lambda w: packing.winograd_row_weights(w, groups),
             TILES: lambda w: packing.winograd_weights(w, way.tile),
@@ -390,7 +390,7 @@ class Convolution(Family):
     def in_halves(self) -> Convolution | None:
         """The same on the type of its weights, of two bytes; None where there are too few channels for products of pairs."""
         few = any(own.depthwise or own.shape[1] < LEAST_INPUTS for own in self.filters)
-        return None if few else replace(self, halves=short_name(self.filters[0].weights.dtype))
+        return None if few else replace(self, halves=type_suffix(self.filters[0].weights.dtype))
 
     def computed(self, ways: Ways, layer: str) -> Convolution:
         """The same, computed so. layer: its name."""
@@ -424,7 +424,7 @@ class Convolution(Family):
             for part in (self.together or self.parts)(Rows(0, rows)) if rows else ():
                 own = self.filters[part.number]
                 cost, way = own.form(form, (1, part.rows, part.columns))
-                ways.add((part.number, stored_as(way)))
+                ways.add((part.number, canonical_way(way)))
                 work += count * cost
         taken = sum(self.filters[number].packed_bytes(way) for number, way in ways)
         return Form(str(form or ""), taken, work)
@@ -453,7 +453,7 @@ class Convolution(Family):
         return self.layout.takes(step)
 
     def follows(self, layer: Layer) -> int:
-        return followed(layer)
+        return count_activations(layer)
 
     def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
         if layer.op_type != "Conv" or not isinstance(self.layout, Map):
@@ -492,9 +492,9 @@ class Convolution(Family):
         phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
         assert view is not None
         images, each = phase.images, len(phase.out)
-        sums = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
+        sums = get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE
         there = [(one.rows, one) for one in view.pieces or (view,)]
-        read = self.layout.reader(rows_held(step), there, images)
+        read = self.layout.reader(held_rows(step), there, images)
         written, apart = target.rows, pixel(target)
         found = []
         for part in self._parts(step):
@@ -517,7 +517,7 @@ class Convolution(Family):
                 apart * part.stride[1],
             )
             joins = way.kernel == CONV and not sums and own.has_runs(self.layout.width)
-            for one in in_runs(whole, images) if joins else (whole,):
+            for one in split_into_runs(whole, images) if joins else (whole,):
                 if one.sliding.ins > own.sliding.ins and self._suits_dots(own, one.sliding):
                     way = BY_DOTS
                 packed = self.packed(part.number, way).with_windows(one.sliding)
@@ -564,12 +564,12 @@ def _in_turn(whole: Packed, phase: Phase) -> Packed:
     return found
 
 
-def usable(layer: Layer) -> Tensor | None:
+def find_input(layer: Layer) -> Tensor | None:
     """The input of a layer of which stored rows are rows, if there is one. Sums over phases have kernels
     where rows are planes.
     """
     x = layer.inputs[0]
-    if x is None or (len(x.shape) < 5 and operator_of(layer).mode(layer) is not Mode.ROWS):
+    if x is None or (len(x.shape) < 5 and get_operator(layer).mode(layer) is not Mode.ROWS):
         return None
     return x if x.row_axis == layer.input_axes[0] else None
 
@@ -584,7 +584,7 @@ def family(
     packed: dict[tuple[int, Way], Packed] = {}
 
     def pack(number: int, way: Way) -> Packed:
-        key = number, stored_as(way)
+        key = number, canonical_way(way)
         if key not in packed:
             packed[key] = filters[number].pack(key[1])
         return packed[key]
@@ -592,7 +592,7 @@ def family(
     return Convolution(tuple(filters), layout, pack, parts, together=together)
 
 
-def bias_of(layer: Layer) -> np.ndarray | None:
+def get_bias(layer: Layer) -> np.ndarray | None:
     """Its bias, (out,)."""
     bias = layer.constants.get(2)
     return None if bias is None else bias.reshape(-1)
@@ -600,19 +600,19 @@ def bias_of(layer: Layer) -> np.ndarray | None:
 
 def convolution(layer: Layer) -> Family | None:
     """Conv; of planes line by line."""
-    if usable(layer) is None:
+    if find_input(layer) is None:
         return None
-    layout, part, rows = laid_out(layer)
-    *_, across = windows_along(layer)
+    layout, part, rows = choose_layout(layer)
+    *_, across = spatial_windows(layer)
     weights = layer.constants[1]
     own = Filter(
         weights.reshape(*weights.shape[:2], rows.kernel, across.kernel),
-        bias_of(layer),
+        get_bias(layer),
         layer.attributes["group"],
         (rows.stride, across.stride),
         (rows.dilation, across.dilation),
         across.pad_top,
-        activated(layer),
+        epilogue_activation(layer),
     )
     return family([own], layout, lambda out: [part(out)])
 
@@ -651,16 +651,16 @@ def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Re
         yield _Residue(residue, taps, stride, pad, dilation)
 
 
-def transposed(layer: Layer) -> Family | None:
+def transposed_convolution(layer: Layer) -> Family | None:
     """ConvTranspose of one or two axes; None where some outputs read no input at all."""
-    x = usable(layer)
+    x = find_input(layer)
     if x is None or len(x.shape) > 4:
         return None
     group, given = layer.attributes["group"], layer.constants[1]
     if len(given.shape) == 3:
         given = given[..., None]
     rows, columns = (
-        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top)) for w in windows_along(layer)
+        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top)) for w in spatial_windows(layer)
     )
     both = tuple(product(rows, columns))
     if not all(down.taps and along.taps for down, along in both):
@@ -669,18 +669,18 @@ def transposed(layer: Layer) -> Family | None:
     ins, outs = given.shape[0] // group, given.shape[1]
     turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
     turned = turned.reshape(group * outs, ins, *given.shape[2:])
-    wide = sizes_of(layer.output)[-1]
+    wide = spatial_sizes(layer.output)[-1]
 
     def filtered(down: _Residue, along: _Residue, start: int = 0) -> Filter:
         """Of the outputs of a row from `start` on."""
         return Filter(
             turned[:, :, list(down.taps)][..., list(along.taps)],
-            bias_of(layer),
+            get_bias(layer),
             group,
             (1, 1),
             (down.between, along.between),
             -along.among(start, wide)[2],
-            activated(layer),
+            epilogue_activation(layer),
         )
 
     filters = [filtered(down, along) for down, along in both]
@@ -688,7 +688,7 @@ def transposed(layer: Layer) -> Family | None:
         _Every(number, down, *along.among(0, wide)[:2], along.stride)
         for number, (down, along) in enumerate(both)
     ]
-    layout, stride = Map(sizes_of(x)[-1]), len(columns)
+    layout, stride = Map(spatial_sizes(x)[-1]), len(columns)
     whole = wide // stride
     if group > 1 or stride == 1 or not whole:
         return family(filters, layout, _parts_of(each))
@@ -758,26 +758,26 @@ def _side_by_side(filters: Sequence[Filter]) -> Filter:
     )
 
 
-def plane_by_plane(layer: Layer) -> Family | None:
+def volume_convolution(layer: Layer) -> Family | None:
     """Conv of three axes and one group, plane by plane: with more channels than the taps of a row are one run of, or
     whose windows see one plane. A plane of the output is a map, whose windows see some planes of the input. These are
     taken for channels of one map, so that Winograd's forms compute it as they do any map. Others go line by line.
     """
-    x = usable(layer)
+    x = find_input(layer)
     if x is None or len(x.shape) != 5 or layer.attributes["group"] > 1:
         return None
-    through, down, across = windows_of(layer.attributes)
+    through, down, across = list_windows(layer.attributes)
     if x.shape[1] <= PANEL and through.kernel > 1:
         return None
     high, columns = layer.output.shape[3:]
     own = Filter(
         layer.constants[1],
-        bias_of(layer),
+        get_bias(layer),
         1,
         (down.stride, across.stride),
         (down.dilation, across.dilation),
         across.pad_top,
-        activated(layer),
+        epilogue_activation(layer),
         stacked=True,
     )
 

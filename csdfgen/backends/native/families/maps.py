@@ -279,7 +279,7 @@ def _per_channel(values: np.ndarray, layer: Layer) -> np.ndarray | None:
     return packing.aligned(values.reshape(-1))
 
 
-def normalized(layer: Layer) -> Family | None:
+def batch_normalization(layer: Layer) -> Family | None:
     """BatchNormalization with constant statistics: a factor and a shift a channel."""
     if len(layer.constants) != 4 or len(layer.output.shape) < 3:
         return None
@@ -300,6 +300,6 @@ MAPS: dict[str, Callable[[Layer], Family | None]] = {
         ("Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish"), unary
     ),
     **dict.fromkeys(("Tanh", "Erf", "Gelu", "Mish"), unary),
-    "BatchNormalization": normalized,
+    "BatchNormalization": batch_normalization,
 }
 """Operator -> what makes a family of a layer."""

@@ -89,7 +89,7 @@ class Multiplication(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         size = self._bytes(step)
-        return size * at_a_time(size, limit)
+        return size * rows_per_block(size, limit)
 
     def _bytes(self, step: Step) -> int:
         """What a row that is processed takes (csdf_multiply_step says why)."""
@@ -105,7 +105,7 @@ class Multiplication(Family):
         made = MultiplyStep(
             groups, count, a.size(True), out.size(True),
             a.step(True), b.step(not by_columns), out.step(True), int(by_columns),
-            at_a_time(self._bytes(step), step.workspace.size),
+            rows_per_block(self._bytes(step), step.workspace.size),
             *tables, Ref(step.workspace.pool, step.workspace.offset),
         )  # fmt: skip
         return [instruction("multiply_of", made)]
@@ -127,7 +127,7 @@ class Multiplication(Family):
         return prod(batch), of_out.shape[-2], by_columns, tables
 
 
-def at_a_time(size: int, limit: int | None) -> int:
+def rows_per_block(size: int, limit: int | None) -> int:
     """Rows that are processed at a time, where each takes so many bytes of workspace."""
     return next((n for n in _AT_A_TIME if limit is None or n * size <= limit), 1)
 

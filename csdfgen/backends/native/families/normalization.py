@@ -12,8 +12,8 @@ import numpy as np
 from csdfgen.backends.native.families.common import (
     FLOAT,
     Family,
-    activated,
-    followed,
+    count_activations,
+    epilogue_activation,
     is_dense,
     is_map,
     pixel,
@@ -97,7 +97,7 @@ class _Standardization(Family):
         )
 
     def follows(self, layer: Layer) -> int:
-        return followed(layer)
+        return count_activations(layer)
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return 2 * FLOAT * (self.channels + PANEL)
@@ -109,7 +109,7 @@ class _Standardization(Family):
         made = StandardizeStep(
             images, len(out.rows) // images, prod(out.shape) // self.channels, self.channels,
             *(self.channels if is_dense(view) else pixel(view) for view in (x, out)),
-            self.group, 0, self.channels, self.centre, self.each, self.epsilon, Activation(*activated(step.layer)),
+            self.group, 0, self.channels, self.centre, self.each, self.epsilon, Activation(*epilogue_activation(step.layer)),
             *(None if one is None else constants.weights(one) for one in self.parameters),
             constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows), Ref(pad.pool, pad.offset),
         )  # fmt: skip

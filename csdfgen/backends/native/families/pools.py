@@ -14,25 +14,25 @@ from math import prod
 
 from csdfgen.backends.native.families.common import (
     Family,
-    activated,
-    followed,
+    count_activations,
+    epilogue_activation,
+    held_rows,
     lines,
-    lines_read,
     pixel,
     read_along,
-    reads_a_map,
-    reads_a_volume,
-    rows_held,
-    rows_read,
-    sizes_of,
-    windows_along,
+    read_line_offsets,
+    read_row_offsets,
+    reads_map,
+    reads_volume,
+    spatial_sizes,
+    spatial_windows,
 )
 from csdfgen.backends.native.structures import Activation, Source, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
-from csdfgen.ops.pooling import counted
+from csdfgen.ops.pooling import count_taps
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
@@ -56,8 +56,8 @@ class Taps:
         of its own where there are several images, so that the next image can follow, or where it is to be
         alone.
         """
-        out, held = step.phase.out, rows_held(step)
-        if operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+        out, held = step.phase.out, held_rows(step)
+        if get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             return cls(len(held), len(held), 1, range(held.start, held.stop))
         first = out.start * window.stride - window.pad_top
         if step.phase.images == 1 and not alone:
@@ -69,7 +69,7 @@ class Taps:
 
     def table(self, step: Step, piece: View) -> list[int]:
         """Their offsets in all images, of a piece of what the step reads."""
-        return rows_read(piece.rows, rows_held(step), self.rows, step.phase.images)
+        return read_row_offsets(piece.rows, held_rows(step), self.rows, step.phase.images)
 
 
 def map_read(layer: Layer) -> Tensor | None:
@@ -78,12 +78,12 @@ def map_read(layer: Layer) -> Tensor | None:
     return x if x is not None and x.row_axis == layer.input_axes[0] else None
 
 
-def slides_over(step: Step) -> bool:
+def has_sliding_rows(step: Step) -> bool:
     """Whether rows lie as windows go over them."""
-    return reads_a_map(step) or reads_a_volume(step)
+    return reads_map(step) or reads_volume(step)
 
 
-def values_seen(
+def count_window_values(
     layer: Layer, out: Rows, count: Callable[[Window, Rows, int], Sequence[int]]
 ) -> tuple[list[int], Sequence[int]]:
     """How many values windows see: of each row of a kernel's output, for rows `out` of the layer's, and of
@@ -91,9 +91,9 @@ def values_seen(
     """
     x = layer.inputs[0]
     assert x is not None
-    outs = out, *(Rows(0, size) for size in sizes_of(layer.output)[1:])
+    outs = out, *(Rows(0, size) for size in spatial_sizes(layer.output)[1:])
     *outer, across = (
-        count(*one) for one in zip(windows_along(layer), outs, sizes_of(x), strict=True)
+        count(*one) for one in zip(spatial_windows(layer), outs, spatial_sizes(x), strict=True)
     )
     return [prod(one) for one in product(*outer)], across
 
@@ -120,13 +120,13 @@ class PoolWindows:
         """Those of a step of a pool. layer: the pool, as the kernel knows it."""
         x, phase = layer.inputs[0], step.phase
         assert x is not None
-        rows, *inner, across = windows_along(layer)
+        rows, *inner, across = spatial_windows(layer)
         down = inner[0] if inner else None
-        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
+        accumulates = get_operator(layer).mode(layer) is Mode.ACCUMULATE
         out = Rows(0, 1) if accumulates else phase.out
-        *high, columns = sizes_of(layer.output)[1:]
+        *high, columns = spatial_sizes(layer.output)[1:]
         made = step.outputs[0].count * prod(high)
-        taps, width = Taps.of(step, rows, alone=down is not None), sizes_of(x)[-1]
+        taps, width = Taps.of(step, rows, alone=down is not None), spatial_sizes(x)[-1]
         return cls(taps, across, down, prod(high), accumulates, out, made, width, columns)
 
     @property
@@ -158,8 +158,8 @@ class PoolWindows:
             return self.taps.table(step, piece)
         seen, count = self.taps.rows, self.taps.kernel
         planes = [seen[start : start + count] for start in range(0, len(seen), count)]
-        held, images = rows_held(step), step.phase.images
-        return lines_read(piece.rows, piece, held, planes, self.high, self.down, images)
+        held, images = held_rows(step), step.phase.images
+        return read_line_offsets(piece.rows, piece, held, planes, self.high, self.down, images)
 
 
 # Pools of floats ---------------------------------------------------------------------------------
@@ -177,23 +177,23 @@ class _Pool(Family):
     some: tuple[int, int] | None = None
 
     def takes(self, step: Step) -> bool:
-        return slides_over(step)
+        return has_sliding_rows(step)
 
     def follows(self, layer: Layer) -> int:
-        return followed(layer)
+        return count_activations(layer)
 
     def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
-        x, windows = layer.inputs[0], windows_along(layer)
-        if x is None or len(windows) != 2 or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+        x, windows = layer.inputs[0], spatial_windows(layer)
+        if x is None or len(windows) != 2 or get_operator(layer).mode(layer) is Mode.ACCUMULATE:
             return None
-        low, high, _ = read_along(windows[-1], start, stop, sizes_of(x)[-1])
+        low, high, _ = read_along(windows[-1], start, stop, spatial_sizes(x)[-1])
         return replace(self, some=(start, stop)), low, high
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase = step.layer, step.phase
         windows, padded = PoolWindows.of(layer, step), layer.attributes["count_include_pad"]
-        down, along = values_seen(
-            layer, windows.out, lambda window, out, size: counted(window, out, size, padded)
+        down, along = count_window_values(
+            layer, windows.out, lambda window, out, size: count_taps(window, out, size, padded)
         )
         if self.some is not None:
             low, high, left = read_along(windows.across, *self.some, windows.width)
@@ -211,7 +211,7 @@ class _Pool(Family):
                 int(self.average), *windows.fields,
                 int(phase.first or not windows.accumulates), int(phase.last or not windows.accumulates),
                 windows.made, windows.columns, pixel(step.outputs[0]),
-                Source(table, pixel(piece), piece.shape[-1]), there, *seen, Activation(*activated(layer)),
+                Source(table, pixel(piece), piece.shape[-1]), there, *seen, Activation(*epilogue_activation(layer)),
             )  # fmt: skip
             found.append(instruction("pool_of", made))
         return found

@@ -13,14 +13,14 @@ import numpy as np
 
 from csdfgen.backends.native.families.common import Family, dense_strides
 from csdfgen.backends.native.families.convolution import Convolution
-from csdfgen.backends.native.strided import loops_of
+from csdfgen.backends.native.strided import translate_calls
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.numpy.arrays import array_of
+from csdfgen.backends.numpy.arrays import view_array
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.numpy.parts import halves, is_array
+from csdfgen.backends.numpy.parts import halve_step, is_array
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops.base import PREFERRED, aligned_size, presented
+from csdfgen.ops.base import PREFERRED, align_size, present_slab
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Form, Scratchpad, Step, View
 
@@ -28,7 +28,7 @@ NEAR = 1 << 16
 """Bytes that are copied at a time, unless a single row of the output reads more."""
 
 
-def as_rows(layer: Layer) -> Layer | None:
+def view_as_rows(layer: Layer) -> Layer | None:
     """The layer as if its only input were stored by the rows that it reads; None if it is, or if it reads no rows."""
     x, *others = layer.inputs
     if x is None or not layer.input_axes or any(t is not None for t in others):
@@ -95,21 +95,21 @@ class Presented(Family):
         if copied:
             stored, rows, values = step.inputs[0], step.phase.ins[0], inner.inputs[0]
             assert stored is not None and rows is not None and values is not None
-            array = presented(array_of(stored, constants.memory), step.layer, 0, rows)
-            before = [(np.copyto, (array_of(values, constants.memory), array))]
-        return [*loops_of(before, constants), *self.family.lower(inner, constants)]
+            array = present_slab(view_array(stored, constants.memory), step.layer, 0, rows)
+            before = [(np.copyto, (view_array(values, constants.memory), array))]
+        return [*translate_calls(before, constants), *self.family.lower(inner, constants)]
 
     def _parts(self, step: Step, room: int) -> list[Step]:
         """The step in as few parts as do with the room, and whose copies stay in a near cache until the kernel reads them."""
         if self._inner(step)[1] <= NEAR and self._needed(step, room) <= room:
             return [step]
-        return [part for half in halves(step) for part in self._parts(half, room)] or [step]
+        return [part for half in halve_step(step) for part in self._parts(half, room)] or [step]
 
     def _needed(self, step: Step, room: int) -> int:
         """Bytes of the copy, and of the kernel behind it, which is to do with what is left of the room."""
         inner, copied = self._inner(step)
-        own = self.family.workspace(inner, max(0, room - aligned_size(copied)))
-        return aligned_size(copied) + own if own else copied
+        own = self.family.workspace(inner, max(0, room - align_size(copied)))
+        return align_size(copied) + own if own else copied
 
     def _inner(self, step: Step) -> tuple[Step, int]:
         """The step on stored rows, and the bytes of the workspace that these take."""
@@ -122,7 +122,7 @@ class Presented(Family):
         assert stored is not None and rows is not None and x is not None
 
         def on(view: View, taken: int) -> Step:
-            behind = aligned_size(taken)
+            behind = align_size(taken)
             left = Scratchpad(pad.pool, pad.offset + behind, max(0, pad.size - behind))
             inputs = (view, *step.inputs[1:])
             return replace(step, layer=self.twin, inputs=inputs, workspace=left)

@@ -9,19 +9,25 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import Family, activated, followed, is_dense, once
+from csdfgen.backends.native.families.common import (
+    Family,
+    count_activations,
+    epilogue_activation,
+    is_dense,
+    memoize,
+)
 from csdfgen.backends.native.families.convolution import IN_HALVES, ConvStep, Filter, Packed, Target
 from csdfgen.backends.native.structures import (
     Activation,
     Source,
     instruction,
-    short_name,
     structure,
+    type_suffix,
 )
 from csdfgen.backends.native.ways import HALVES
 from csdfgen.model.deferred import defer
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops import operator_of
+from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
@@ -76,13 +82,13 @@ class Product(Family):
 
     def follows(self, layer: Layer) -> int:
         adds = _addend(layer) is not None
-        return adds + followed(replace(layer, epilogue=layer.epilogue[adds:]))
+        return adds + count_activations(replace(layer, epilogue=layer.epilogue[adds:]))
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target = step.phase, step.inputs[0], step.outputs[0]
         held = phase.ins[0]
         assert view is not None and held is not None
-        accumulates = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
+        accumulates = get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE
         elements = prod(view.shape)
         if accumulates:
             there, parts = view.rows, view.count // phase.images
@@ -92,7 +98,7 @@ class Product(Family):
         else:
             table = matrix_rows(step, self.inputs)
             first, parts, size = 0, 1, self.inputs
-        written = every(target, self.outputs)
+        written = split_offsets(target, self.outputs)
         if self.reads_pairs and self.pairs is not None and self.halves is not None:
             # a row of the matrix is a pixel
             source = Source(constants.rows(view.pool, table), self.inputs, self.inputs)
@@ -110,7 +116,7 @@ class Product(Family):
         after = replace(step.layer, epilogue=step.layer.epilogue[adds:])
         made = GemmStep(
             self.inputs, self.outputs, first, parts, len(written), 0, self.outputs,
-            int(phase.first or not accumulates), int(phase.last or not accumulates), Activation(*activated(after)),
+            int(phase.first or not accumulates), int(phase.last or not accumulates), Activation(*epilogue_activation(after)),
             constants.weights(weights), constants.weights(bias), constants.table("int32_t", [size] * parts),
             constants.rows(view.pool, table), constants.rows(target.pool, written),
         )  # fmt: skip
@@ -126,11 +132,11 @@ class FourBits(Product):
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         view, target, given = step.inputs[0], step.outputs[0], step.layer.constants
         assert view is not None
-        written, (weights, bias) = every(target, self.outputs), self.packed()
+        written, (weights, bias) = split_offsets(target, self.outputs), self.packed()
         after = replace(step.layer, epilogue=step.layer.epilogue[_addend(step.layer) is not None :])
         made = Gemm4Step(
             self.inputs, self.outputs, step.layer.attributes["block_size"], len(written), 0, self.outputs,
-            Activation(*activated(after)),
+            Activation(*epilogue_activation(after)),
             constants.weights(weights), constants.weights(given[2]),
             constants.weights(given[3]) if 3 in given else None, constants.weights(bias),
             constants.table("int32_t", [self.inputs]),
@@ -139,10 +145,10 @@ class FourBits(Product):
         return [instruction("gemm_4_of", made)]
 
 
-def four_bits(layer: Layer) -> Family | None:
+def four_bit_product(layer: Layer) -> Family | None:
     """MatMulNBits, where rows lie as those of a product do."""
     x, (inputs, outputs) = layer.inputs[0], (layer.attributes[name] for name in ("K", "N"))
-    if x is None or not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer)):
+    if x is None or not (has_matrix_rows(x, layer) or is_whole_matrix(x, layer)):
         return None
 
     def packed() -> tuple[np.ndarray, np.ndarray]:
@@ -150,14 +156,14 @@ def four_bits(layer: Layer) -> Family | None:
         bias = np.zeros(outputs, np.float32) if adds is None else np.broadcast_to(adds, outputs)
         return packing.aligned(layer.constants[1], "uint8"), packing.conv_bias(bias, outputs)
 
-    return FourBits(inputs, outputs, once(packed))
+    return FourBits(inputs, outputs, memoize(packed))
 
 
 def matrix_rows(step: Step, size: int) -> list[int]:
     """Offsets of the rows, of so many elements, of the left operand that a step multiplies."""
     x, view, images, out = step.layer.inputs[0], step.inputs[0], step.phase.images, step.phase.out
     assert x is not None and view is not None
-    table = every(view, size)
+    table = split_offsets(view, size)
     if x.row_axis == step.layer.output.row_axis:
         return table
     # the step holds all rows of the matrix of every image
@@ -165,7 +171,7 @@ def matrix_rows(step: Step, size: int) -> list[int]:
     return [at for k in range(images) for at in table[k * whole :][out.start : out.stop]]
 
 
-def every(view: View, size: int) -> list[int]:
+def split_offsets(view: View, size: int) -> list[int]:
     """Offsets of every `size` elements of all rows."""
     count = prod(view.shape) // size
     return [at + view.format.itemsize * size * k for at in view.rows for k in range(count)]
@@ -184,7 +190,7 @@ def product(layer: Layer) -> Family | None:
         or given.get("transA")
         or layer.constants[1].ndim != 2
         or any(t is not None for t in layer.inputs[1:])
-        or not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer))
+        or not (has_matrix_rows(x, layer) or is_whole_matrix(x, layer))
         or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
         or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
     ):
@@ -197,9 +203,9 @@ def product(layer: Layer) -> Family | None:
 def _of(layer: Layer, inputs: int, outputs: int, alpha: float, beta: float) -> Product:
     dtype, halves, pairs = layer.constants[1].dtype, None, None
     if dtype.itemsize == 2 and alpha == 1:
-        halves = short_name(dtype), _packed_once(layer, alpha, beta, halves=True)
+        halves = type_suffix(dtype), _packed_once(layer, alpha, beta, halves=True)
         if halves[0] in HALVES and not layer.attributes.get("flattened"):
-            pairs = once(lambda: _in_pairs(layer, inputs, outputs, beta))
+            pairs = memoize(lambda: _in_pairs(layer, inputs, outputs, beta))
     return Product(inputs, outputs, _packed_once(layer, alpha, beta), halves, pairs)
 
 
@@ -210,12 +216,12 @@ def _in_pairs(layer: Layer, inputs: int, outputs: int, beta: float) -> Packed:
     own = Filter(
         np.ascontiguousarray(weights).reshape(outputs, inputs, 1, 1),
         _bias(layer, outputs, beta),
-        1, (1, 1), (1, 1), 0, activated(after),
+        1, (1, 1), (1, 1), 0, epilogue_activation(after),
     )  # fmt: skip
-    return own.pack(IN_HALVES[short_name(weights.dtype)])
+    return own.pack(IN_HALVES[type_suffix(weights.dtype)])
 
 
-def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
+def has_matrix_rows(x: Tensor, layer: Layer) -> bool:
     """Whether stored rows hold rows of the left operand whole, those of the result likewise."""
     if len(x.shape) < 2 or x.row_axis != layer.input_axes[0]:
         return False
@@ -260,7 +266,7 @@ def _packed_once(
             matrix = packing.gemm_weights(one)
         return matrix, packing.conv_bias(_bias(layer, outputs, beta), outputs)
 
-    return once(packed)
+    return memoize(packed)
 
 
 def _times(weights: np.ndarray, factor: float) -> np.ndarray:

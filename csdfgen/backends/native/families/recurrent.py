@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import FLOAT, Family, is_dense, once
+from csdfgen.backends.native.families.common import FLOAT, Family, is_dense, memoize
 from csdfgen.backends.native.families.product import GemmStep
 from csdfgen.backends.native.structures import (
     CLIP,
@@ -24,7 +24,14 @@ from csdfgen.backends.native.structures import (
     structure,
 )
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops.recurrent import INITIAL_C, INITIAL_H, LENGTHS, Function, source_layout, weights_of
+from csdfgen.ops.recurrent import (
+    INITIAL_C,
+    INITIAL_H,
+    LENGTHS,
+    Function,
+    arrange_weights,
+    source_layout,
+)
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
@@ -227,7 +234,7 @@ def _function(function: Function) -> tuple[int, float, float] | None:
 
 
 def _packed(layer: Layer, kind: int, gates: int, hidden: int) -> _Packed:
-    found, panels = weights_of(layer), hidden // PANEL
+    found, panels = arrange_weights(layer), hidden // PANEL
 
     def by_panel(array: np.ndarray, gates: int) -> np.ndarray:
         """(..., gates * hidden size) as (panels, ..., gates, 16)."""
@@ -271,5 +278,5 @@ def recurrent(layer: Layer) -> Family | None:
     gates = layer.constants[1].shape[1] // given["hidden_size"]
     hidden = -(-given["hidden_size"] // PANEL) * PANEL
     known = tuple(one for one in functions if one is not None)
-    packed = once(lambda: _packed(layer, kind, gates, hidden))
+    packed = memoize(lambda: _packed(layer, kind, gates, hidden))
     return _Recurrent(layer, kind, gates, hidden, batch, source, known, packed)

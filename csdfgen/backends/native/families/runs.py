@@ -44,7 +44,7 @@ class Windows:
     pace: int
 
 
-def in_runs(whole: Windows, images: int = 1) -> list[Windows]:
+def split_into_runs(whole: Windows, images: int = 1) -> list[Windows]:
     """The same outputs, those whose windows are runs apart from the others. images: that rows are of."""
     own = whole.sliding
     (table, pixel, _), *others = whole.sources

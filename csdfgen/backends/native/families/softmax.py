@@ -9,12 +9,12 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import Family, is_dense, once
+from csdfgen.backends.native.families.common import Family, is_dense, memoize
 from csdfgen.backends.native.structures import PANEL, instruction, structure
 from csdfgen.model.network import Layer
-from csdfgen.ops.integers import limits, zero_of
-from csdfgen.ops.quantized_maps import powers_of, whole_of
-from csdfgen.ops.reducing import rows_apart, slab_dims
+from csdfgen.ops.integers import get_zero, limits
+from csdfgen.ops.quantized_maps import softmax_powers, softmax_scale
+from csdfgen.ops.reducing import has_separate_rows, slab_dims
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
@@ -76,13 +76,13 @@ def byte_softmax(layer: Layer) -> Family | None:
     in_order = [slab_dims(y, (axis,))[0] for axis in layer.attributes["axes"]]
     if found is None or in_order != sorted(in_order):
         return None
-    table, share, zero = powers_of(layer), whole_of(layer), zero_of(layer, "y")
+    table, share, zero = softmax_powers(layer), softmax_scale(layer), get_zero(layer, "y")
     # of which no share is half an integer, however few other terms the sum has
     with np.errstate(over="ignore"):
         first = int(np.argmax(np.rint(table * share / table[-1]) > 0))
     flip = 0 if layer.attributes["x"].dtype == "uint8" else 128
     settings = flip, zero, *limits(y.dtype), first, float(share)
-    padded = once(lambda: packing.aligned(np.append(table, np.zeros(PANEL)), "float32"))
+    padded = memoize(lambda: packing.aligned(np.append(table, np.zeros(PANEL)), "float32"))
     return _ByteSoftmax(*found, settings, padded)
 
 
@@ -92,7 +92,7 @@ def _lines_of(layer: Layer) -> tuple[int, int, int] | None:
     if x is None or x.row_axis != y.row_axis or layer.input_axes[0] != x.row_axis:
         return None
     dims, sizes = slab_dims(y, axes), (y.rows, *y.row_shape)
-    if not rows_apart(y, axes) or 0 in dims or dims != tuple(range(dims[0], dims[-1] + 1)):
+    if not has_separate_rows(y, axes) or 0 in dims or dims != tuple(range(dims[0], dims[-1] + 1)):
         return None
     first, behind = dims[0], dims[-1] + 1
     return prod(sizes[1:first]), prod(sizes[first:behind]), prod(sizes[behind:])

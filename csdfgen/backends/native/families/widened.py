@@ -15,14 +15,14 @@ import numpy as np
 from csdfgen.backends.native.families.common import FLOAT, Family, dense_strides
 from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.families.product import Product
-from csdfgen.backends.native.strided import loops_of
+from csdfgen.backends.native.strided import translate_calls
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.numpy.arrays import matched
-from csdfgen.backends.numpy.parts import halves
+from csdfgen.backends.numpy.arrays import match_rows
+from csdfgen.backends.numpy.parts import halve_step
 from csdfgen.model.formats import FLOAT16, FLOAT32, Format, Stored
 from csdfgen.model.network import Layer
-from csdfgen.ops.base import PREFERRED, aligned_size
-from csdfgen.ops.stored import narrowing, widening
+from csdfgen.ops.base import PREFERRED, align_size
+from csdfgen.ops.stored import narrow_values, widen_values
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Form, Memory, Scratchpad, Step, View
 
@@ -119,19 +119,19 @@ class Widened(Family):
             form = stored.read(position)
             if form is not None and view is not None and values is not None:
                 array = _array(values, memory)
-                before += widening(matched(array, view, memory), array, form)
+                before += widen_values(match_rows(array, view, memory), array, form)
         after: list[Call] = []
         for position, (view, values) in enumerate(zip(step.outputs, inner.outputs, strict=True)):
             form = stored.written(position)
             if form is not None:
                 array = _array(values, memory)
-                after += narrowing(array, form)
-                pairs = matched(array, view, memory)
+                after += narrow_values(array, form)
+                pairs = match_rows(array, view, memory)
                 after += [(np.copyto, (rows, made, "unsafe")) for made, rows in pairs]
         return [
-            *loops_of(before, constants),
+            *translate_calls(before, constants),
             *self.family.lower(inner, constants),
-            *loops_of(after, constants),
+            *translate_calls(after, constants),
         ]
 
     def _parts(self, step: Step, room: int) -> list[tuple[Widened, Step]]:
@@ -144,7 +144,7 @@ class Widened(Family):
         for parts in columns:
             if all(part._fits(one, room) for part, one in parts):
                 return parts
-        rows = [part for half in halves(step) for part in self._parts(half, room)]
+        rows = [part for half in halve_step(step) for part in self._parts(half, room)]
         return rows or (columns[-1] if columns else [(self, step)])
 
     def _fits(self, step: Step, room: int) -> bool:
@@ -181,8 +181,8 @@ class Widened(Family):
     def _needed(self, step: Step, room: int) -> int:
         """Bytes of the values, and of the kernel behind them, which is to do with what is left of the room."""
         inner, held = self._inner(step)
-        own = self.family.workspace(inner, max(0, room - aligned_size(held)))
-        return aligned_size(held) + own if own else held
+        own = self.family.workspace(inner, max(0, room - align_size(held)))
+        return align_size(held) + own if own else held
 
     def _inner(self, step: Step) -> tuple[Step, int]:
         """The step on values, and bytes of the workspace in which these end."""
@@ -193,7 +193,7 @@ class Widened(Family):
             nonlocal taken
             if view is None or form is None:
                 return view
-            first, steps = aligned_size(taken), dense_strides(view.shape)
+            first, steps = align_size(taken), dense_strides(view.shape)
             size = FLOAT * prod(view.shape)
             taken = first + view.count * size
             rows = tuple(pad.offset + first + size * k for k in range(view.count))
@@ -202,7 +202,7 @@ class Widened(Family):
         inputs = tuple(placed(view, stored.read(k)) for k, view in enumerate(step.inputs))
         outputs = (placed(view, stored.written(k)) for k, view in enumerate(step.outputs))
         made = tuple(view for view in outputs if view is not None)
-        behind = aligned_size(taken)
+        behind = align_size(taken)
         left = Scratchpad(pad.pool, pad.offset + behind, max(0, pad.size - behind))
         return replace(step, layer=self.twin, inputs=inputs, outputs=made, workspace=left), taken
 

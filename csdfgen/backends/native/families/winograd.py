@@ -89,20 +89,20 @@ def _height(shape: Shape, rows: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
+def choose_way(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
     """alone: of one group."""
     _, _, high, stride, dilation = shape
-    best, least = PLAIN, plain(shape, wide, size) / GAIN
-    ways = [by_rows(shape, wide, size, room)]
+    best, least = PLAIN, direct_cost(shape, wide, size) / GAIN
+    ways = [row_winograd_cost(shape, wide, size, room)]
     if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
-        ways += [by_tiles(shape, tile, size, room) for tile in (2, 4)]
+        ways += [tile_winograd_cost(shape, tile, size, room) for tile in (2, 4)]
     for cost, way in ways:
         if way.workspace and cost < least:
             best, least = way, cost
     return best
 
 
-def plain(shape: Shape, wide: int, size: Size) -> float:
+def direct_cost(shape: Shape, wide: int, size: Size) -> float:
     """What sums of products cost, in multiply-adds."""
     ins, outs, high, *_ = shape
     weights, pixels = high * wide * ins * outs, prod(size)
@@ -110,7 +110,7 @@ def plain(shape: Shape, wide: int, size: Size) -> float:
     return float(pixels * weights) + turns * weights * _reading(weights)
 
 
-def by_rows(
+def row_winograd_cost(
     shape: Shape, wide: int, size: Size, room: int, at_points: bool = False
 ) -> tuple[float, Way]:
     """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
@@ -131,7 +131,7 @@ def by_rows(
     return cost, Way(ROWS, taken, some=channels, at_points=at_points)
 
 
-def by_tiles(
+def tile_winograd_cost(
     shape: Shape, tile: int, size: Size, room: int, at_points: bool = False
 ) -> tuple[float, Way]:
     """The same of csdf_winograd."""
