@@ -50,7 +50,7 @@ def fuse_attention(network: Network) -> Network:
         if layer.op_type == "Softmax":
             rewritten = _attended(network, layer)
             if rewritten is not None:
-                check_network("attend", network, rewritten)
+                check_network("fuse_attention", network, rewritten)
                 network = rewritten
     return network
 

@@ -227,7 +227,7 @@ def _branched(network: Network, experts: Sequence[_Expert]) -> Network:
     layers = [inside.get(one.name, one) for one in network.layers]
     after = replace(network, layers=_in_order(network, [*layers, *new.layers]))
     nodes = onnx_nodes(*(expert.layers[-1] for expert in experts))
-    check_network("in_branches", network, after, may_repeat=frozenset(nodes))
+    check_network("move_into_branches", network, after, may_repeat=frozenset(nodes))
     return after
 
 

@@ -46,7 +46,7 @@ def fuse_functions(network: Network) -> Network:
         if id(layer) in last or id(layer) not in made
     ]
     rewritten = replace(network, layers=tuple(layers))
-    check_network("as_one_layer", network, rewritten, joined=joined)
+    check_network("fuse_functions", network, rewritten, joined=joined)
     return rewritten
 
 

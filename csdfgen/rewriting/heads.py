@@ -402,7 +402,7 @@ def _replaced(
             layers.append(layer)
     rewritten = replace(network, layers=tuple(layers))
     repeated = frozenset(onnx_nodes(*parts.layers))
-    check_network("attend_in_parts", network, rewritten, may_repeat=repeated)
+    check_network("split_attention", network, rewritten, may_repeat=repeated)
     return rewritten
 
 

@@ -1,8 +1,10 @@
-"""What public functions are called: one that does something begins with a verb; one that only states a value is a noun."""
+"""What public functions are called: one that does something begins with a verb; one that only states a value is a noun. What
+pages and examples call by name is there."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,3 +105,38 @@ def test_public_functions_are_called_by_what_they_do() -> None:
 def test_no_exception_is_for_a_name_that_is_gone() -> None:
     names = {name for package in PACKAGES for _, name in public_functions(package)}
     assert sorted(set(EXCEPTIONS) - names) == [] and len(EXCEPTIONS) <= 40
+
+
+def top_names(path: Path) -> set[str]:
+    """What a module defines or imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_pages_name_functions_that_are_there() -> None:
+    named = [
+        (page.name, path, name)
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        for path, name in re.findall(r"`((?:\w+/)+\w+\.py)`[ ,(]{1,3}`(\w+)`", page.read_text())
+    ]
+    assert len(named) > 10
+    for page, path, name in named:
+        file = next(root / path for root in (ROOT, ROOT / "csdfgen") if (root / path).is_file())
+        assert name in top_names(file), f"{page}: {path} has no {name}"
+
+
+def test_examples_import_what_is_there() -> None:
+    for example in sorted((ROOT / "docs/examples").glob("*.py")):
+        for node in ast.walk(ast.parse(example.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
+                file = ROOT / (node.module or "").replace(".", "/")
+                file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+                missing = {alias.name for alias in node.names} - top_names(file)
+                assert not missing, f"{example.name}: {node.module} has no {missing}"
