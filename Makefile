@@ -41,7 +41,7 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip install -qq --disable-pip-version-check
+PIP := $(PY) -m pip install -qq --no-compile --disable-pip-version-check
 ARGS ?=
 
 # Python keeps what it compiled, also where the environment says otherwise: tests start hundreds of processes, and
@@ -199,10 +199,13 @@ $(VENV)/.stamp-venv:
 	  echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "$(CURDIR)" > $@
 
-# csdfgen itself is installed editable, with one group of extras a step.
+# csdfgen itself is installed editable, with one group of extras a step. Kernels compile while packages for tests arrive.
+COMPILE := $(PY) -c "from csdfgen.backends.native.build import build; build()" >/dev/null 2>&1 &
+
+$(VENV)/.stamp-test: $(VENV)/.stamp-demo
 $(VENV)/.stamp-demo $(VENV)/.stamp-docs $(VENV)/.stamp-test $(VENV)/.stamp-lint $(VENV)/.stamp-wheel: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
 	@echo "installing csdfgen[$*] and what it needs"
-	@$(PIP) --editable ".[$*]"
+	@$(if $(filter test,$*),$(COMPILE)) $(PIP) --editable ".[$*]"
 	@touch $@
 
 # What is timed beside ours; pnnx converts by a program of its own, without the packages that it names.

@@ -14,7 +14,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = in_sample(
         [
             (
-                item.location[0],
+                item.nodeid.partition("::")[0],  # its location takes a look into the source
                 item.nodeid.partition("[")[0],
                 next((mark for mark in marks if item.get_closest_marker(mark)), ""),
             )

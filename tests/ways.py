@@ -52,8 +52,13 @@ def ways(
     known = list(product(*axes.values()))
     places = [list(enumerate(one)) for one in product(*(range(len(v)) for v in axes.values()))]
     every = set(chain(*places))
+    bit = {
+        pair: 1 << k for k, pair in enumerate(set(chain(*(combinations(one, 2) for one in places))))
+    }
+    pairs = [sum(bit[pair] for pair in combinations(one, 2)) for one in places]
     size = Counter(values[0] for values in cases)
-    met: dict[Hashable, set[Hashable]] = defaultdict(set)
+    met: dict[Hashable, int] = defaultdict(int)  # bits of pairs of places
+    beside: dict[Hashable, set[Hashable]] = defaultdict(set)  # (value, place)
     tried: Counter[tuple[Hashable, int]] = Counter()
     found = []
     for group, *own in cases:
@@ -62,14 +67,14 @@ def ways(
         while len(chosen) < count < len(known):
             others = [k for k in range(len(known)) if k not in chosen]
             drawn = sorted(rng.sample(others, min(DRAWN, len(others))))
-            new = {place: sum((value, place) not in met[group] for value in own) for place in every}
+            new = {p: sum((value, p) not in beside[group] for value in own) for p in every}
+            there = ~met[group]
             gain = {
-                k: sum(pair not in met[group] for pair in combinations(places[k], 2))
-                + sum(new[place] for place in places[k])
-                for k in drawn
+                k: (pairs[k] & there).bit_count() + sum(new[p] for p in places[k]) for k in drawn
             }
             best = max(drawn, key=lambda k: (gain[k], -tried[group, k]))
-            met[group].update(combinations(places[best], 2), product(own, places[best]))
+            met[group] |= pairs[best]
+            beside[group].update(product(own, places[best]))
             tried[group, best] += 1
             chosen.add(best)
         found.append([one for k, one in enumerate(known) if count == len(known) or k in chosen])
