@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.planted.table import FAULTS
 
-__all__ = ["FOUND", "ROOT", "Fault", "faults", "probed"]
+__all__ = ["FOUND", "ROOT", "Fault", "faults", "found", "probed", "summary"]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = Path(__file__).with_name("found.tsv")
@@ -55,6 +55,24 @@ def faults() -> tuple[Fault, ...]:
                 old, new = old.strip(), new.strip()
             found.append(Fault(file, reached, kind, what, old, new))
     return tuple(found)
+
+
+def found() -> dict[str, tuple[str, str]]:
+    """Name of a fault -> the tier that found it ("sample", "rest" or "none"), and the test."""
+    rows = [line.split("\t") for line in FOUND.read_text(encoding="utf-8").splitlines()]
+    return {name: (tier, test) for name, tier, test in rows}
+
+
+def summary() -> str:
+    """The table of docs/contributing.md: kinds of faults, and how many each tier finds."""
+    tiers = {one: found()[one.name][0] for one in faults()}
+    kinds = sorted({one.kind for one in tiers})
+    rows = ["| kind | faults | `make test` | `make test-all` |", "|---|---:|---:|---:|"]
+    for kind in (*kinds, "all"):
+        mine = [tier for one, tier in tiers.items() if kind in (one.kind, "all")]
+        sample, none = mine.count("sample"), mine.count("none")
+        rows.append(f"| {kind} | {len(mine)} | {sample} | {len(mine) - none} |")
+    return "\n".join(rows)
 
 
 def probed(text: str, numbers: Iterable[tuple[int, Fault]]) -> str:
