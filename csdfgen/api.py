@@ -299,6 +299,7 @@ def report(
     from threadpoolctl import threadpool_limits
 
     from csdfgen.goals.choice import plan as planned
+    from csdfgen.model.given import arrays_by_name
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
     from csdfgen.reading.zoo import input_span
@@ -308,7 +309,7 @@ def report(
     def given(network: Network) -> Mapping[str, np.ndarray]:
         if inputs is None:
             return random_inputs(network, seed, input_span(network.source) or SYMMETRIC)
-        return inputs if isinstance(inputs, Mapping) else _only(network, inputs)
+        return arrays_by_name(inputs, [tensor.name for tensor in network.inputs])
 
     options = {"rows": rows, "fuse": fuse, "image": image}
     of_model = {"precision": None if precision == "float32" else precision}
@@ -393,14 +394,6 @@ def _refuse(options: Mapping[str, Any], what: str) -> None:
     """Raises InputError for options that divide a network into phases: `what` is divided already."""
     for name, value in _given(options).items():
         raise InputError(f"{option(name, value)} is for networks; {what} is cut already")
-
-
-def _only(network: Network, array: np.ndarray) -> dict[str, np.ndarray]:
-    """The array, by the name of the network's only input."""
-    names = [tensor.name for tensor in network.inputs]
-    if len(names) != 1:
-        raise InputError(f"one array for {len(names)} inputs; give a dict with {', '.join(names)}")
-    return {names[0]: array}
 
 
 def _name(network: Network) -> str:

@@ -236,6 +236,8 @@ COMPILED = b"csdfgen1"
 def is_compiled(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a compiled program, whole or not."""
     try:
+        if not Path(path).is_file():  # a pipe would wait for a writer
+            return False
         with Path(path).open("rb") as file:
             return file.read(len(COMPILED)) == COMPILED
     except (OSError, ValueError):

@@ -127,8 +127,8 @@ def open(  # shadows the builtin, likewise
         found: CompiledFrame = opened.CompiledProgram(path)
     except InputError as error:
         if model is None:
-            raise _with_way_out(error, opened.described, Path(path)) from None
-        _compile_again(opened.described(Path(path)), Path(path), model)
+            raise _with_way_out(error, opened.read_description, Path(path)) from None
+        _compile_again(opened.read_description(Path(path)), Path(path), model)
         found = opened.CompiledProgram(path)
     return found
 

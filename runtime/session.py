@@ -25,6 +25,7 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import find_mapped_file
 from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import format_repr, mebibytes
+from csdfgen.model.given import arrays_by_name
 from csdfgen.phases.graphs import fixed_inputs_json
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
@@ -333,21 +334,9 @@ class Executable:
 
     def checked(self, x: Inputs) -> dict[str, np.ndarray]:
         """The given inputs by name. Raises InputError for shapes or types that do not fit."""
-        # asking for a class alone is quick
-        if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
-            given = x
-        elif len(self._inputs) == 1:
-            given = {self._inputs[0].name: x}
-        else:
-            names = ", ".join(one.name for one in self._inputs)
-            raise InputError(f"one array for {len(self._inputs)} inputs; give a dict with {names}")
-        feeds = {}
+        feeds = arrays_by_name(x, [end.name for end in self._inputs])
         for end in self._inputs:
-            if end.name not in given:
-                raise InputError(
-                    f"input '{end.name}' is missing; given: {', '.join(sorted(map(str, given))) or 'nothing'}"
-                )
-            feeds[end.name] = array = np.asarray(given[end.name])
+            array = feeds[end.name]
             if array.shape != end.shape:
                 raise InputError(
                     f"input '{end.name}' has shape {array.shape}, the network takes {end.shape}; "

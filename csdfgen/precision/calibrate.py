@@ -14,6 +14,7 @@ import numpy as np
 import runtime
 from csdfgen.errors import InputError
 from csdfgen.goals.choice import plan
+from csdfgen.model.given import arrays_by_name
 from csdfgen.model.network import Network
 from csdfgen.precision.ranges import Observer
 
@@ -79,12 +80,7 @@ def calibrate(
 def split_samples(network: Network, inputs: Inputs) -> Iterator[Sample]:
     """Inputs one sample after the other: what has several along axis 0 is cut. Raises InputError."""
     if isinstance(inputs, np.ndarray):
-        names = [tensor.name for tensor in network.inputs]
-        if len(names) != 1:
-            raise InputError(
-                f"one array for {len(names)} inputs; give a dict with {', '.join(names)}"
-            )
-        inputs = {names[0]: inputs}
+        inputs = arrays_by_name(inputs, [tensor.name for tensor in network.inputs])
     several: Sequence[Sample] | Iterable[Sample] = (
         [inputs] if isinstance(inputs, Mapping) else inputs
     )
@@ -95,13 +91,9 @@ def split_samples(network: Network, inputs: Inputs) -> Iterator[Sample]:
 
 
 def _cut(network: Network, given: Sample) -> Iterator[Sample]:
-    counts = {}
+    arrays, counts = arrays_by_name(given, [tensor.name for tensor in network.inputs]), {}
     for tensor in network.inputs:
-        if tensor.name not in given:
-            raise InputError(
-                f"input '{tensor.name}' is missing; given: {', '.join(sorted(given)) or 'nothing'}"
-            )
-        array, shape = np.asarray(given[tensor.name]), network.whole_shape(tensor)
+        array, shape = arrays[tensor.name], network.whole_shape(tensor)
         if array.ndim == len(shape) - 1 and array.shape == shape[1:] and shape[0] == 1:
             array = array[None]
         per = shape[0] if shape else 1

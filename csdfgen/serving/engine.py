@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.model.describe import format_repr
+from csdfgen.model.given import arrays_by_name
 from csdfgen.model.network import Network
 from csdfgen.model.units import parse_time
 from csdfgen.serving.desk import Desk
@@ -194,20 +195,15 @@ class Engine:
     def _checked(self, given: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Arrays by input name, of types that become the network's, with equally many images. Raises InputError."""
         tensors = self.service.network.inputs
-        if not isinstance(given, Mapping):
-            if len(tensors) != 1:
-                names = ", ".join(one.name for one in tensors)
-                raise InputError(f"one array for {len(tensors)} inputs; give a dict with {names}")
-            given = {tensors[0].name: given}
-        unknown = sorted(str(name) for name in given if all(name != one.name for one in tensors))
+        names = [one.name for one in tensors]
+        found = arrays_by_name(given, names)
+        unknown = sorted(map(str, {*given} - {*names})) if isinstance(given, Mapping) else ()
         if unknown:
-            names = ", ".join(one.name for one in tensors)
-            raise InputError(f"'{unknown[0]}' is no input of the network; it has {names}")
-        found = {}
+            raise InputError(
+                f"'{unknown[0]}' is no input of the network; it has {', '.join(names)}"
+            )
         for tensor in tensors:
-            if tensor.name not in given:
-                raise InputError(f"input '{tensor.name}' is missing")
-            array = np.asarray(given[tensor.name])
+            array = found[tensor.name]
             wanted = "x".join(["N", *map(str, tensor.shape[1:])])
             if (
                 array.ndim != len(tensor.shape)
@@ -221,7 +217,6 @@ class Engine:
                 raise InputError(
                     f"input '{tensor.name}' is {array.dtype}; {tensor.dtype} is needed"
                 )
-            found[tensor.name] = array
         if len({len(array) for array in found.values()}) > 1:
             sizes = ", ".join(f"'{name}' {len(array)}" for name, array in found.items())
             raise InputError(f"inputs have different numbers of images: {sizes}")

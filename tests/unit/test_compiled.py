@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from runtime.drawing import draw_values, random_inputs
 from tests import random_networks
 from tests.command import Call, refused
 from tests.quantized_models import of_zoo
-from tests.small_models import branched, residual_classifier
+from tests.small_models import branched, residual_classifier, two_inputs
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "run_compiled.c"
@@ -150,6 +151,32 @@ def branching(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def either(request: pytest.FixtureRequest) -> Path:
     found: Path = request.getfixturevalue(request.param)
     return found
+
+
+def test_a_pipe_is_no_program(call: Call, tmp_path: Path) -> None:
+    pipe = tmp_path / "net.csdfgen"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="cannot be read"):
+        csdfgen.open(pipe)
+    assert "is not a regular file" in call("run", str(pipe)).err
+
+
+def test_both_kinds_of_programs_refuse_the_same_inputs(tmp_path: Path) -> None:
+    frame = csdfgen.compile(csdfgen.plan(csdfgen.load(two_inputs()), backend="native"))
+    frame.save(tmp_path / "net.csdfgen")
+    opened = csdfgen.open(tmp_path / "net.csdfgen")
+    first = {name: np.zeros(*form) for name, form in opened.inputs.items()}
+    assert all((frame(first)[name] == y).all() for name, y in opened(first).items())
+    name, array = first.popitem()
+    ragged = {**first, name: [[1.0], [1.0, 2.0]]}
+    for wrong, said in (
+        (array, "one array for 2 inputs"),
+        (first, f"'{name}' is missing"),
+        (ragged, f"'{name}' is no array"),
+    ):
+        for program in (frame, opened):
+            with pytest.raises(InputError, match=said):
+                program(wrong)
 
 
 @pytest.mark.parametrize("seed", range(500))

@@ -21,6 +21,7 @@ from csdfgen.backends.native.prebuilt import list_suitable_libraries
 from csdfgen.cache import get_folder, use
 from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, Fields, parse_json
+from csdfgen.model.given import arrays_by_name
 
 
 class _Tensor(ctypes.Structure):
@@ -63,6 +64,7 @@ class CompiledProgram:
     """
 
     def __init__(self, path: str | Path) -> None:
+        _check_file(Path(path))
         library = ctypes.CDLL(str(_library(Path(path))))
         for name, (result, *others) in _FUNCTIONS.items():
             function = getattr(library, f"csdfgen_{name}")
@@ -95,15 +97,12 @@ class CompiledProgram:
         """Execute a frame; the outputs by name. x: one array, or arrays by input name. Raises InputError if they do not fit, and
         for a NaN that a condition depends on.
         """
-        given = x if isinstance(x, Mapping) else dict.fromkeys(list(self.inputs)[:1], x)
-        arrays = []
+        given, arrays = arrays_by_name(x, [*self.inputs]), []
         for name, shape, dtype, output in self._forms:
             if output:
                 arrays.append(np.empty(shape, dtype))
                 continue
-            if name not in given:
-                raise InputError(f"input '{name}' is missing; given: {', '.join(given) or 'none'}")
-            array = np.asarray(given[name])
+            array = given[name]
             if array.shape != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
                 raise InputError(
                     f"input '{name}' is {array.dtype} {array.shape}, the program takes {dtype} {shape}"
@@ -164,6 +163,7 @@ def _library(path: Path) -> Path:
 
 def read_description(path: Path) -> Fields:
     """What a file tells of itself, before anything of it is checked. Raises InputError if that cannot be read."""
+    _check_file(path)
     try:
         with path.open("rb") as file:
             head = file.read(_STRINGS.stop)
@@ -172,6 +172,12 @@ def read_description(path: Path) -> Fields:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path)) from None
     return Fields(parse_json(text, str(path)), str(path))
+
+
+def _check_file(path: Path) -> None:
+    """Raise InputError for what is no file: a pipe would wait for a writer."""
+    if not path.is_file():
+        raise InputError("it cannot be read: there is no such file", where=str(path))
 
 
 _LONGEST = 1 << 20
