@@ -99,24 +99,20 @@ def _profile(network: Network) -> DeviceProfile:
     return make_profile([sampler.measurements()], "host", "this machine", *facts.machine(), {})
 
 
+def _point(row: Row) -> str:
+    wrong = "" if row.equal else " DIFFERENT"
+    return f"{row.bytes / MIB:.3f}: {1e3 * row.measured:.1f} ({1e3 * row.predicted:.1f}){wrong}"
+
+
 def table(rows: Sequence[Row]) -> list[str]:
     """Markdown, and the conditions of the measurement."""
     lines = [
-        "| network | MiB | firings | rows up to | predicted, ms | measured, ms | error | outputs |",
-        "|---|---:|---:|---:|---:|---:|---:|---|",
+        "| network | MiB: measured ms (predicted), from the smallest plan to the fastest |",
+        "|---|---|",
     ]
-    for row in rows:
-        cells = (
-            row.name,
-            f"{row.bytes / MIB:.3f}",
-            f"{row.firings:,}",
-            str(row.rows),
-            f"{1e3 * row.predicted:.1f}",
-            f"{1e3 * row.measured:.1f}",
-            f"{row.predicted / row.measured - 1:+.0%}",
-            "equal" if row.equal else "DIFFERENT",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+    for name in dict.fromkeys(row.name for row in rows):
+        points = "; ".join(map(_point, (row for row in rows if row.name == name)))
+        lines.append(f"| {name} | {points} |")
     errors = [abs(row.predicted / row.measured - 1) for row in rows]
     return [
         *lines,

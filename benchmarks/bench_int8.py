@@ -179,28 +179,19 @@ def _fastest(runs: Mapping[Any, Callable[[], Any]]) -> Any:
 def table(rows: Sequence[Measured], backend: str) -> list[str]:
     """Markdown, with the conditions of the measurement below."""
     lines = [
-        "| network | int8, ms | float, ms | ratio | onnxruntime int8, ms | its form | ratio | openvino int8, ms | ratio "
-        "| onnxruntime float, ms | int8 arena, KiB | float arena, KiB | ratio |",
-        "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| ms (ours / theirs) | int8 | float | onnxruntime int8 | openvino int8 | onnxruntime float | arena, KiB, of float's |",
+        "|---|---:|---:|---|---:|---:|---:|",
     ]
     for m in rows:
+        rival = "" if m.openvino is None else f"{m.openvino * 1e3:.2f} ({m.ours / m.openvino:.2f})"
         cells = (
             m.name,
             f"{m.ours * 1e3:.2f}",
-            f"{m.ours_float * 1e3:.2f}",
-            f"{m.ours / m.ours_float:.2f}",
-            f"{m.theirs * 1e3:.2f}",
-            m.form,
-            f"{m.ours / m.theirs:.2f}",
-            *(
-                ("", "")
-                if m.openvino is None
-                else (f"{m.openvino * 1e3:.2f}", f"{m.ours / m.openvino:.2f}")
-            ),
+            f"{m.ours_float * 1e3:.2f} ({m.ours / m.ours_float:.2f})",
+            f"{m.theirs * 1e3:.2f} ({m.ours / m.theirs:.2f}), {m.form}",
+            rival,
             f"{m.theirs_float * 1e3:.2f}",
-            f"{m.arena / KIB:.0f}",
-            f"{m.arena_float / KIB:.0f}",
-            f"{m.arena / m.arena_float:.3f}",
+            f"{m.arena / KIB:.0f} / {m.arena_float / KIB:.0f} ({m.arena / m.arena_float:.3f})",
         )
         lines.append(f"| {' | '.join(cells)} |")
     by_float, by_theirs = (
@@ -209,8 +200,8 @@ def table(rows: Sequence[Measured], backend: str) -> list[str]:
     by_openvino = [m.ours / m.openvino for m in rows if m.openvino is not None]
     arenas = mean([m.arena / m.arena_float for m in rows])
     lines.append(
-        f"| **geometric mean** | | | **{by_float:.2f}** | | | **{by_theirs:.2f}** | "
-        f"| {f'**{mean(by_openvino):.2f}**' if by_openvino else ''} | | | | **{arenas:.3f}** |"
+        f"| **geometric mean** | | **{by_float:.2f}** | **{by_theirs:.2f}** "
+        f"| {f'**{mean(by_openvino):.2f}**' if by_openvino else ''} | | **{arenas:.3f}** |"
     )
     code = load_backend(backend).code
     return [

@@ -217,46 +217,40 @@ def zoo_pairs(rows: dict[tuple[str, ...], Row], goal: str) -> dict[str, tuple[Ro
 
 
 def zoo_table(rows: dict[tuple[str, ...], Row]) -> list[str]:
-    """Arenas of the zoo, KiB, by goal."""
-    pairs = {goal: zoo_pairs(rows, goal) for goal in GOALS}
-    head = [f"{goal}: {what}" for goal in GOALS for what in ("float32", "int8", "ratio")]
-    lines = [f"| network | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
-    for name in ZOO:
-        cells = []
-        for goal in GOALS:
-            if name in pairs[goal]:
-                small, large = pairs[goal][name]
-                sizes = (f"{large.arena / KIB:,.1f}", f"{small.arena / KIB:,.1f}")
-                cells += [*sizes, f"{small.arena / large.arena:.3f}"]
-            else:
-                cells += ["", "", ""]
-        if any(cells):
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-    means = []
+    """Arenas in int8 compared with float32, a line for each goal; the arena of every network is in the CSV."""
+    lines = ["| goal | networks | int8 / float32, geometric mean | range |", "|---|---:|---:|---|"]
     for goal in GOALS:
-        arenas = [(small.arena, large.arena) for small, large in pairs[goal].values()]
-        means += ["", "", f"**{mean_ratio(arenas):.3f}**" if arenas else ""]
-    return [*lines, f"| **geometric mean** | {' | '.join(means)} |"]
+        arenas = {name: (a.arena, b.arena) for name, (a, b) in zoo_pairs(rows, goal).items()}
+        if arenas:
+            least, most = (
+                f(arenas, key=lambda name: arenas[name][0] / arenas[name][1]) for f in (min, max)
+            )
+            ends = (f"{arenas[name][0] / arenas[name][1]:.3f} ({name})" for name in (least, most))
+            mean = mean_ratio(list(arenas.values()))
+            lines.append(f"| {goal} | {len(arenas)} | **{mean:.3f}** | {' to '.join(ends)} |")
+    return lines
 
 
 def rival_table(rows: dict[tuple[str, ...], Row]) -> list[str]:
-    """Published figures beside ours, KiB; ours by goal "memory", 1.00 times the multiply-accumulates."""
+    """Published figures compared with ours, KiB; ours by goal "memory", without recomputation."""
     lines = [
-        "| network | image | rival | its multiply-accumulates | its KiB | ours, KiB | workspace in it "
-        "| less by | note |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|",
+        "| network, image | csdfgen, KiB (workspace) | others, KiB (multiply-accumulates): factor |",
+        "|---|---:|---|",
     ]
+    cells: dict[tuple[str, str], list[str]] = {}
     for rival in RIVALS:
         ours = rows.get((rival.network, "int8", rival.image or "streamed", "memory"))
         if ours is None:
             continue
         nbytes = rival.nbytes or ours.whole_layers
-        factor = f"{rival.factor:.2f}" if rival.image else ""
-        less = f"{nbytes / ours.arena:.2f}" if rival.image else ""
-        lines.append(
-            f"| {rival.network} | {rival.image or 'streamed'} | {rival.who} | {factor} | {nbytes / KIB:,.1f} "
-            f"| {ours.arena / KIB:,.1f} | {ours.workspace / KIB:,.1f} | {less} | {rival.note} |"
+        factor = f" ({rival.factor:.2f}): {nbytes / ours.arena:.2f}" if rival.image else ""
+        note = f", {rival.note}" if rival.note else ""
+        key = (
+            f"{rival.network}, {rival.image or 'streamed'}",
+            f"{ours.arena / KIB:,.1f} ({ours.workspace / KIB:,.1f})",
         )
+        cells.setdefault(key, []).append(f"{rival.who}{note} {nbytes / KIB:,.1f}{factor}")
+    lines += [f"| {name} | {own} | {'; '.join(others)} |" for (name, own), others in cells.items()]
     return lines
 
 

@@ -236,78 +236,59 @@ def _mib(size: int | None) -> str:
     return "" if size is None else f"{size / MIB:.3f}"
 
 
-def _columns(frames: Sequence[Frame]) -> tuple[list[tuple[str, list[str]]], ...]:
-    """Columns (heading, cells) of the two tables: beside others, and where our bytes are."""
-    names = ("network", [frame.network for frame in frames])
-    total = ("csdfgen, all of a frame (measured)", [_mib(frame.total) for frame in frames])
-
-    def column(heading: str, cells: Iterable[str]) -> tuple[str, list[str]]:
-        return heading, list(cells)
-
-    beside = [
-        names,
-        column("onnxruntime, arena off (measured)", (_mib(f.onnxruntime) for f in frames)),
-        column("onnxruntime, arena on (measured)", (_mib(f.onnxruntime_arena) for f in frames)),
-        column("openvino (measured)", (_mib(f.openvino) for f in frames)),
-        column("whole layers (modelled)", (_mib(f.whole_layers) for f in frames)),
-        total,
-        column("less by a factor of", (f"{f.ratio:.2f}" for f in frames)),
-    ]
-    ours = [
-        names,
-        column("lower bound (planned)", (_mib(f.lower_bound) for f in frames)),
-        column("peak (planned)", (_mib(f.peak_live) for f in frames)),
-        column(
-            "peak / bound",
-            ("" if not f.lower_bound else f"{f.peak_live / f.lower_bound:.3f}" for f in frames),
-        ),
-        column(
-            "optimal", ("" if f.optimal is None else "yes" if f.optimal else "" for f in frames)
-        ),
-        column("arena (planned = measured)", (_mib(f.arena) for f in frames)),
-        column("arena / peak", (f"{f.arena / f.peak_live:.3f}" for f in frames)),
-        column("workspace in it (planned)", (_mib(f.workspace) for f in frames)),
-        column("outputs (measured)", (_mib(f.outputs) for f in frames)),
-        column("all else (measured)", (_mib(f.beside) for f in frames)),
-        total,
-    ]
-    return beside, ours
-
-
-def _table(columns: Sequence[tuple[str, list[str]]], last: Mapping[str, str]) -> list[str]:
-    """Markdown, without columns that are empty; `last`: cells of a last row, by heading."""
-    shown = [(heading, cells) for heading, cells in columns if any(cells)]
-    rows = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
-    if last:
-        rows.append([last.get(heading, "") for heading, _ in shown])
-    head = [heading for heading, _ in shown]
-    return [
-        f"| {' | '.join(head)} |",
-        f"|---|{'---:|' * (len(head) - 1)}",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Markdown, without columns that are empty."""
+    body = [head, *rows]
+    kept = [k for k in range(len(head)) if any(row[k] for row in body[1:])]
+    lines = [f"| {' | '.join(row[k] for k in kept)} |" for row in body]
+    return [lines[0], f"|---|{'---:|' * (len(kept) - 1)}", *lines[1:]]
 
 
 def markdown(frames: Sequence[Frame], conditions: str) -> list[str]:
-    """For every goal both tables, in MiB, then how they came about."""
-    lines = []
-    for goal in dict.fromkeys(frame.goal for frame in frames):
-        of_goal = [frame for frame in frames if frame.goal == goal]
-        beside, ours = _columns(of_goal)
-        mean = {
-            "network": "**geometric mean**",
-            "less by a factor of": f"**{mean_ratio(of_goal):.2f}**",
-        }
-        lines += [
-            f"### Goal: {goal}",
-            "",
-            "Compared with other programs, MiB:",
-            "",
-            *_table(beside, mean),
-            "",
-        ]
-        lines += ["What csdfgen's bytes are, MiB:", "", *_table(ours, {}), ""]
-    return [*lines, conditions]
+    """Both tables, in MiB, a line for each network with all goals; then how they came about."""
+    goals = list(dict.fromkeys(frame.goal for frame in frames))
+    networks: dict[str, list[Frame]] = {}
+    for frame in frames:
+        networks.setdefault(frame.network, []).append(frame)
+    means = [f"**{mean_ratio(one for one in frames if one.goal == goal):.2f}**" for goal in goals]
+    theirs = ("onnxruntime", "arena on", "openvino", "whole layers")
+    ours = [head for goal in goals for head in (f"csdfgen, {goal}", "factor")]
+    lines = _table(
+        ("MiB", *theirs, *ours),
+        [
+            *((name, *_compared_cells(of)) for name, of in networks.items()),
+            (
+                "**geometric mean**",
+                *[""] * len(theirs),
+                *(one for mean in means for one in ("", mean)),
+            ),
+        ],
+    )
+    heads = (f"{goal}: bound, peak, arena (workspace)" for goal in goals)
+    parts = _table(
+        ("MiB", *heads, "outputs", "all else"),
+        (
+            (name, *map(_arena_cell, of), _mib(of[0].outputs), _mib(of[0].beside))
+            for name, of in networks.items()
+        ),
+    )
+    return [*lines, "", "What csdfgen's bytes are:", "", *parts, "", conditions]
+
+
+def _compared_cells(of: Sequence[Frame]) -> list[str]:
+    """A network beside others: their bytes, and ours for every goal."""
+    first = of[0]
+    theirs = (first.onnxruntime, first.onnxruntime_arena, first.openvino, first.whole_layers)
+    ours = (cell for frame in of for cell in (_mib(frame.total), f"{frame.ratio:.2f}"))
+    return [*map(_mib, theirs), *ours]
+
+
+def _arena_cell(frame: Frame) -> str:
+    """Of the arena: the lower bound if one is known, the peak, the arena, and the workspace in it."""
+    sizes = (frame.lower_bound, frame.peak_live, frame.arena)
+    return (
+        f"{', '.join(_mib(size) for size in sizes if size is not None)} ({_mib(frame.workspace)})"
+    )
 
 
 def summary(frames: Sequence[Frame]) -> list[str]:
@@ -318,7 +299,7 @@ def summary(frames: Sequence[Frame]) -> list[str]:
         mean = mean_ratio([frame for frame in frames if frame.goal == goal])
         lines.append(
             f"- `--goal {goal}`: **{mean:.1f} times less** memory than onnxruntime without its arena (geometric mean "
-            f"of {len(ratios)} networks; {ratios[0]:.1f} to {ratios[-1]:.1f} times less)."
+            f"of {len(ratios)} networks; {ratios[0]:.1f} to {ratios[-1]:.1f})."
         )
     return lines
 
@@ -372,7 +353,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _conditions(frames: Sequence[Frame], missing: Sequence[str]) -> str:
     others = ["openvino"] if any(frame.openvino is not None for frame in frames) else []
     text = (
-        "One image, float32, one thread a side, each in a process of its own, one after another; outputs equal. "
+        "One image, float32, one thread, each program in its own process; outputs equal. "
         f"MiB = 2^20 bytes. {machine('onnxruntime', *others)}."
     )
     return " ".join([text, *(f"{line}." for line in missing)])

@@ -100,19 +100,17 @@ def measured(path: Path) -> Measured | str:
 def table(found: list[Measured], refused: dict[str, str]) -> list[str]:
     """The lines of the page."""
     lines = [
-        "| network | outputs | native, ms | onnxruntime, ms | ratio | openvino, ms | MiB | whole layers, MiB | times less "
-        "| planning, s |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| network | native, ms | onnxruntime, ms | openvino, ms | MiB | whole layers, MiB | factor |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for one in found:
         faults = ", ".join(f"{backend}: {n} differ" for backend, n in one.wrong.items() if n)
         rival = f"{1e3 * one.openvino:.2f}" if one.openvino else ""
         lines.append(
-            f"| {one.network} | {faults or 'equal'} | {1e3 * one.native:.2f} | {1e3 * one.onnxruntime:.2f} "
-            f"| {one.native / one.onnxruntime:.2f} | {rival} | {one.planned / MIB:.3f} | {one.whole / MIB:.3f} "
-            f"| {one.whole / one.planned:.2f} | {one.planning:.1f} |"
+            f"| {one.network}{f' ({faults})' if faults else ''} | {1e3 * one.native:.2f} | {1e3 * one.onnxruntime:.2f} "
+            f"| {rival} | {one.planned / MIB:.3f} | {one.whole / MIB:.3f} | {one.whole / one.planned:.2f} |"
         )
-    lines += [f"| {name} | {reason} | | | | | | | | |" for name, reason in refused.items()]
+    lines += [f"| {name}: {reason} | | | | | | |" for name, reason in refused.items()]
     if found:
         lines += ["", summary(found, len(found) + len(refused))]
     return [

@@ -266,15 +266,17 @@ def method_noises(
 
 
 def method_table(names: Sequence[str]) -> Iterator[str]:
-    yield "| network | method | seen, dB | onnxruntime's | others, dB | onnxruntime's |"
-    yield "|---|---|---:|---:|---:|---:|"
+    yield "| dB on seen / other inputs (onnxruntime's tool) | minmax | percentile | mse | kl |"
+    yield "|---|---|---|---|---|"
     for name in names:
-        for method, ours, theirs in method_noises(name):
-            cells = [
-                f"{a:.1f} | {'' if theirs is None else f'{theirs[k]:.1f}'}"
-                for k, a in enumerate(ours)
-            ]
-            yield f"| {name} | {method} | {' | '.join(cells)} |"
+        cells = {method: _decibels(ours, theirs) for method, ours, theirs in method_noises(name)}
+        yield f"| {name} | {' | '.join(cells[method] for method in ('minmax', 'percentile', 'mse', 'kl'))} |"
+
+
+def _decibels(ours: Sequence[float], theirs: Sequence[float] | None) -> str:
+    """Noise on seen and on other inputs, and that of the other tool."""
+    both = " / ".join(f"{one:.1f}" for one in ours)
+    return both if theirs is None else f"{both} ({' / '.join(f'{one:.1f}' for one in theirs)})"
 
 
 TASKS = {"recogniser": recogniser, "detector": detector, "classifier": classifier}

@@ -282,14 +282,18 @@ def _in_arenas(found: Sequence[Result]) -> list[str]:
 
 def _in_whole(found: Sequence[Result]) -> list[str]:
     ways = (*PRINTED, JOINT)
+    budgets = list(dict.fromkeys(one.budget for one in found))
     lines = [
-        f"| network | memory | {' | '.join(f'{way}, ms' for way in ways)} |",
-        f"|---|---|{'---:|' * len(ways)}",
+        f"| {', '.join(ways)}; ms an image | {' | '.join(budgets)} |",
+        f"|---|{'---|' * len(budgets)}",
     ]
-    for name, budget in dict.fromkeys((one.network, one.budget) for one in found):
-        at = {one.way: one for one in found if (one.network, one.budget) == (name, budget)}
-        each = (f"{1e3 * at[way].measured:.2f}" if way in at else "no plan" for way in ways)
-        lines.append(f"| {name} | {budget} | {' | '.join(each)} |")
+    for name in dict.fromkeys(one.network for one in found):
+        cells = []
+        for budget in budgets:
+            at = {one.way: one for one in found if (one.network, one.budget) == (name, budget)}
+            each = (f"{1e3 * at[way].measured:.2f}" if way in at else "-" for way in ways)
+            cells.append(", ".join(each))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 

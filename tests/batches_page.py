@@ -4,16 +4,16 @@ page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 from csdfgen.paper.batches.measured import requests
-from csdfgen.paper.batches.modelled import Point, model_tables, plan_request
+from csdfgen.paper.batches.modelled import model_tables, plan_request
 from csdfgen.paper.batches.reproduction import Reproduction, reproduce
 from csdfgen.paper.cells import Cell
 from schedules.batches.replay import replay
 from tests.documents import ROOT
-from tests.paper003_page import grid, here, shown, table
+from tests.paper003_page import grid, here, listed, table
 from tests.paper_page import filled
 
 PAGE = ROOT / "docs" / "batches.md"
@@ -30,14 +30,9 @@ def _cells(part: str, *tables: str) -> list[Cell]:
     return [one for one in _found().cells[part] if not tables or one.table in tables]
 
 
-def _listed(cells: Sequence[Cell], head: str = HEAD) -> str:
-    """A row a cell, with its unit and note."""
-    rows = [(" ".join(filter(None, (c.row, c.column))), shown(c), c.unit, c.note) for c in cells]
-    return table(("", head, "", "note"), rows)
-
-
 def baseline() -> str:
-    return grid(_cells("memory", "Table III"), HEAD)
+    left_over = _cells("modelled", "Table III")
+    return grid([*_cells("memory", "Table III"), *left_over], HEAD)
 
 
 def batches() -> str:
@@ -52,33 +47,28 @@ def batches() -> str:
     return table(("layer", "images of each call"), rows)
 
 
-COLUMNS = (
-    "network",
-    "images",
-    "MB",
-    "fixed",
-    "its batch",
-    "greedy",
-    "Algorithm 1",
-    "ours",
-    "rounds",
-    "gain",
-)
-"""Of the modelled figures; times are ms an image."""
+def _pattern() -> list[Cell]:
+    """Figures 6, 7 and 9; of C3D the largest gain of its clips."""
+    cells = _cells("modelled", "Figure 6", "Figure 7", "Figure 9")
+    return [one for one in cells if not one.row.startswith("C3D, ")]
 
 
-def _points(figure: str) -> str:
-    return table(COLUMNS, [_point(point) for point in _found().points[figure]])
-
-
-def _point(point: Point) -> tuple[object, ...]:
-    fixed, greedy, printed, ours = (
-        "-" if ms is None else f"{ms:.3f}"
-        for ms in (point.fixed, point.greedy, point.algorithm_1, point.ours)
+def points() -> str:
+    """Figures 7 and 8 in one table: a row for each network and request, a column for each memory."""
+    rows: dict[tuple[str, int], dict[int, str]] = {}
+    for one in (*_found().points["Figure 7"], *_found().points["Figure 8"]):
+        rows.setdefault((one.network, one.images), {})[one.memory_mb] = (
+            f"{one.fixed:.2f} → {one.ours:.2f}"
+        )
+    sizes = sorted({size for cells in rows.values() for size in cells})
+    head = ("network, images", *(f"{size} MB" for size in sizes))
+    return table(
+        head,
+        [
+            (f"{name}, {images}", *(cells[size] for size in sizes))
+            for (name, images), cells in rows.items()
+        ],
     )
-    rounds = "+".join(map(str, point.rounds))
-    head = point.network, point.images, point.memory_mb
-    return (*head, fixed, point.batch, greedy, printed, ours, rounds, f"{point.gain:.1f} %")
 
 
 def left() -> str:
@@ -87,17 +77,16 @@ def left() -> str:
 
 
 MAKERS: dict[str, Callable[[], str]] = {
-    "example": lambda: _listed(_cells("worked example")),
+    "example": lambda: listed(_cells("worked example"), HEAD),
     "random": lambda: grid(_cells("random networks"), ""),
     "baseline": baseline,
-    "memory": lambda: _listed(_cells("memory", "Figure 2", "Figure 7", "Figure 8")),
+    "memory": lambda: listed(_cells("memory", "Figure 2", "Figure 7", "Figure 8"), HEAD),
     "gains": lambda: grid(_cells("modelled", "Table II"), HEAD),
-    "trends": lambda: _listed(_cells("modelled", "section IV")),
-    "figure7": lambda: _points("Figure 7"),
-    "figure8": lambda: _points("Figure 8"),
+    "trends": lambda: listed(_cells("modelled", "section IV"), HEAD),
+    "points": points,
     "batches": batches,
-    "pattern": lambda: _listed(_cells("modelled", "Figure 6", "Figure 7", "Figure 9", "Table III")),
-    "errata": lambda: _listed(_cells("errata")),
+    "pattern": lambda: listed(_pattern(), HEAD),
+    "errata": lambda: listed(_cells("errata"), HEAD),
     "left": left,
 }
 

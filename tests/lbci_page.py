@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 
 from csdfgen.paper.cells import Cell, Left
 from csdfgen.paper.joining.measured import policies
 from csdfgen.paper.joining.reproduction import reproduce
 from tests.documents import ROOT
-from tests.paper003_page import here, shown, table
+from tests.paper003_page import grid, here, listed, shown, table
 from tests.paper_page import filled
 
 PAGE = ROOT / "docs" / "lbci.md"
+
+HEAD = "ours / printed"
+LATENCY = "mean latency, of "
 
 
 @cache
@@ -20,11 +24,34 @@ def found() -> tuple[Mapping[str, tuple[Cell, ...]], tuple[Left, ...]]:
     return reproduce()
 
 
-def listed(part: str, only: str = "") -> str:
-    """A row a cell, with its unit and note."""
-    cells = [one for one in found()[0][part] if not only or one.table == only]
-    rows = [(" ".join(filter(None, (c.row, c.column))), shown(c), c.unit, c.note) for c in cells]
-    return table(("", "ours / printed", "", "note"), rows)
+def part(name: str) -> str:
+    return listed(found()[0][name], HEAD)
+
+
+def single() -> str:
+    """Each number under the assumptions that come closest to it, to all of its rate, and to all of them."""
+    cells = found()[0]["single-sample requests"]
+    (everywhere,) = {one.note for one in cells if one.table == "together"}
+    rows: dict[str, list[str]] = {}
+    for one in cells:
+        alone = f" ({one.note})" if one.table != "together" else ""
+        rows.setdefault(f"{one.row}: {one.column}", []).append(f"{shown(one)}{alone}")
+    head = (
+        "percent, ours / printed",
+        "closest to this number",
+        "closest to this rate",
+        f"closest to all: {everywhere}",
+    )
+    return table((*head, ""), [(name, *values, "") for name, values in rows.items()])
+
+
+def gains() -> str:
+    """Latencies, and how many requests meet a deadline."""
+    cells = found()[0]["beyond the paper"]
+    late = [one for one in cells if one.column.startswith(LATENCY)]
+    kept = [one for one in cells if one not in late]
+    shorter = [replace(one, column=one.column.removeprefix(LATENCY)) for one in late]
+    return grid(shorter, "adaptive's mean latency, % of") + "\n" + grid(kept, "answered in time, %")
 
 
 def left() -> str:
@@ -33,13 +60,11 @@ def left() -> str:
 
 
 MAKERS: dict[str, Callable[[], str]] = {
-    "closest": partial(listed, "single-sample requests", "closest"),
-    "rates": partial(listed, "single-sample requests", "of a rate"),
-    "together": partial(listed, "single-sample requests", "together"),
-    "several": partial(listed, "requests of several images, runs at N_opt"),
-    "fit": partial(listed, "fit and N_opt"),
-    "errata": partial(listed, "errata"),
-    "gains": partial(listed, "beyond the paper"),
+    "single": single,
+    "several": partial(part, "requests of several images, runs at N_opt"),
+    "fit": partial(part, "fit and N_opt"),
+    "errata": partial(part, "errata"),
+    "gains": gains,
     "left": left,
 }
 

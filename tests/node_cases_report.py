@@ -41,14 +41,14 @@ SKIPPED_BY_NAME: Mapping[str, str] = {
 REASONS: tuple[tuple[str, str], ...] = (
     (r"uses opset \d+, the oldest", "opset older than 7"),
     (r"is of opset 8, 9 is the oldest", "opset older than 9"),
-    (r"element type \S+ is not supported", "element type without support"),
-    (r"to=\d+ is not one of", "element type without support"),
-    (r"(type|zero point is) u?int4", "element type without support"),
-    (r"is not a tensor|is a sequence|a sequence is needed", "operand that is no tensor"),
+    (r"element type \S+ is not supported", "unsupported element type"),
+    (r"to=\d+ is not one of", "unsupported element type"),
+    (r"(type|zero point is) u?int4", "unsupported element type"),
+    (r"is not a tensor|is a sequence|a sequence is needed", "operand that is not a tensor"),
     (r"training_mode", "training mode"),
     (
         r"every size is at least 1|no elements|at least one element|without elements|would be empty",
-        "tensor without elements",
+        "empty tensor",
     ),
 )
 """What a refusal may say -> the reason for the skip. Any other refusal of an operator of the table
@@ -57,7 +57,7 @@ is a failure.
 
 EXPANDED_REASONS: tuple[tuple[str, str], ...] = (
     *REASONS,
-    (r"it must be a constant", "operand computed at run time that must be a constant"),
+    (r"it must be a constant", "computed operand that must be a constant"),
 )
 
 
@@ -97,7 +97,7 @@ def outcome(case: Any) -> Outcome:
             _run(case, inputs, outputs)
     except UnsupportedOperatorError as error:
         if re.search("Sequence|Optional", error.message):
-            return Outcome(case.name, op_type, "skipped", "operand that is no tensor")
+            return Outcome(case.name, op_type, "skipped", "operand that is not a tensor")
         return Outcome(
             case.name, op_type, "failed" if op_type else "skipped", error.message.partition(" (")[0]
         )
@@ -199,16 +199,17 @@ def _loaded(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], case: Any) 
 
 
 def report() -> str:
-    """Markdown: how many cases pass, and every skipped one with its reason."""
+    """Markdown: how many cases pass, and how many are skipped for each reason."""
     everything = [
         outcome(case) for op_type in (*sorted(OPERATORS), "") for case in cases().get(op_type, [])
     ]
     states = Counter(o.state for o in everything)
     lines = [
-        f"Of {len(everything)} node cases of onnx {onnx.__version__} (of the operators above, and functions expanded to nodes) "
-        f"{states['passed']} pass, {states['skipped']} are skipped, {states['failed']} fail.",
+        f"Of the {len(everything)} node cases of onnx {onnx.__version__} for these operators, functions expanded to "
+        "nodes included, "
+        f"{states['passed']} pass, {states['skipped']} are skipped and {states['failed']} fail.",
         "",
-        "| reason for the skip | cases |",
+        "| reason for skipping | cases |",
         "|---|---|",
     ]
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -218,7 +219,8 @@ def report() -> str:
                 o.name.removeprefix("test_")
             )
     for reason, names in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
-        lines.append(f"| {reason} | {', '.join(names)} |")
+        families = ", ".join(sorted({f"{name.partition('_')[0]}_*" for name in names}))
+        lines.append(f"| {reason} | {len(names)}: {families} |")
     return "\n".join(lines) + "\n"
 
 

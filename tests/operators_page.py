@@ -8,7 +8,7 @@ from pathlib import Path
 
 from csdfgen.backends.native.families import KERNELS
 from csdfgen.ops.page import page
-from tests.constness import table
+from tests.constness import summary
 from tests.node_cases_report import report
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
@@ -19,7 +19,7 @@ NODE_CASES = "\n## Node cases\n\n"
 
 def whole_page() -> str:
     """The page as it should be with the installed version of onnx."""
-    return page(KERNELS) + HEADING + table() + NODE_CASES + report()
+    return page(KERNELS) + HEADING + summary() + NODE_CASES + report()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ tests.options_page` writes them into the page.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from typer.models import OptionInfo
@@ -18,6 +18,9 @@ HEADING = "\n## "
 
 SHARED = "Options of several commands"
 """The heading of options that have none and that several commands declare alike."""
+
+PLANNING = ("convert", "schedule", "run", "report", "compile", "emit-c", "bundle")
+"""Commands that plan a model; the page names them together."""
 
 
 def _words(kind: Any) -> str:
@@ -63,19 +66,40 @@ def tables() -> str:
     commands: dict[tuple[str, tuple[str, str]], list[str]] = {}
     for command, heading, row in options():
         commands.setdefault((heading, row), []).append(command)
-    shared: dict[str, list[str]] = {SHARED: ["| option | commands | meaning |", "|---|---|---|"]}
-    own: dict[str, list[str]] = {}
-    for (heading, (name, text)), users in commands.items():
-        if heading or len(users) > 1:
-            lines = shared.setdefault(heading or SHARED, shared[SHARED][:2])
-            lines.append(f"| {name} | {', '.join(f'`{one}`' for one in users)} | {text} |")
+    shared: dict[str, list[tuple[str, str, str]]] = {SHARED: []}
+    own: dict[str, list[tuple[str, str, str]]] = {}
+    for (heading, (name, text)), names in commands.items():
+        users = _users(names)
+        if heading or len(names) > 1:
+            shared.setdefault(heading or SHARED, []).append((name, users, text))
         else:
-            lines = own.setdefault(f"`csdfgen {users[0]}`", ["| option | meaning |", "|---|---|"])
-            lines.append(f"| {name} | {text} |")
-    return "".join(
-        f"{HEADING}{heading}\n\n" + "\n".join(lines) + "\n"
-        for heading, lines in (shared | own).items()
-    )
+            own.setdefault(f"`csdfgen {names[0]}`", []).append((name, users, text))
+    return "".join(_table(heading, rows) for heading, rows in (shared | own).items())
+
+
+def _table(heading: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    """Options below a heading; the heading names the commands if all take the same."""
+    if len(users := {users for _, users, _ in rows}) > 1:
+        lines = ["| option | commands | meaning |", "|---|---|---|", *map(_line, rows)]
+    else:
+        lines = ["| option | meaning |", "|---|---|", *(_line((one[0], one[2])) for one in rows)]
+        heading += "" if heading.startswith("`") else f": {users.pop()}"
+    return f"{HEADING}{heading}\n\n" + "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _users(names: Sequence[str]) -> str:
+    """The commands that take an option, as short as can be."""
+    every = [str(one.name) for one in application("").registered_commands]
+    if len(names) > len(every) // 2:
+        left = [one for one in every if one not in names]
+        return f"all but {', '.join(f'`{one}`' for one in left)}"
+    together = set(PLANNING) <= set(names)
+    others = [f"`{one}`" for one in names if not (together and one in PLANNING)]
+    return ", ".join(["planning"] * together + others)
 
 
 def whole_page() -> str:

@@ -4,6 +4,7 @@ the page.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
@@ -43,7 +44,27 @@ def line(*cells: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "\n".join([line(*head), "|" + "---|" * len(head), *(line(*r) for r in rows)]) + "\n"
+    """A table without its empty columns. Notes that several rows share stand below it, by number."""
+    body = [[str(cell) for cell in row] for row in rows]
+    shared = [
+        note for note, count in Counter(row[-1] for row in body).items() if note and count > 1
+    ]
+    marks = {note: f"({number})" for number, note in enumerate(shared, 1)}
+    marked = [[*row[:-1], marks.get(row[-1], row[-1])] for row in body]
+    kept = [k for k in range(len(head)) if not k or any(row[k] for row in marked)]
+    lines = [line(*(row[k] for k in kept)) for row in (head, *marked)]
+    lines.insert(1, "|" + "---|" * len(kept))
+    below = [f"\n{'; '.join(f'{mark} {note}' for note, mark in marks.items())}."] * bool(marks)
+    return "\n".join([*lines, *below]) + "\n"
+
+
+def listed(cells: Iterable[Cell], head: str) -> str:
+    """A row for each cell, with its note."""
+    rows = (
+        (": ".join(filter(None, (c.row, c.column))), f"{shown(c)} {c.unit}".rstrip(), c.note)
+        for c in cells
+    )
+    return table(("", head, "note"), rows)
 
 
 def shown(cell: Cell) -> str:
@@ -71,19 +92,16 @@ def _part(marker: str) -> str:
     if cells is None:
         raise SystemExit(f"part {PARTS[marker]} cannot be computed here: install mlxtend")
     if marker in ("claims", "listing"):
-        rows = [
-            (" ".join(filter(None, (c.row, c.column))), shown(c), c.unit, c.note) for c in cells
-        ]
-        return table(("", "ours / printed" if marker == "claims" else "ours", "", "note"), rows)
+        return listed(cells, "ours / printed" if marker == "claims" else "ours")
     return grid(cells, "ours / printed" if cells[0].printed is not None else "")
 
 
 def memory() -> str:
-    """Table 4.3, the rows that are no differences first."""
+    """Table 4.3, without differences of its cells."""
     cells = _found()[0]["4.3"]
-    return grid([c for c in cells if c.column != "float32 - int8"], "ours / printed") + (
-        "\n" + grid([c for c in cells if c.column == "float32 - int8"], "saved by int8")
-    )
+    differences = ("float32 - int8", "saved by")
+    own = [c for c in cells if not any(text in f"{c.row} {c.column}" for text in differences)]
+    return grid(own, "ours / printed")
 
 
 def rows() -> str:

@@ -4,7 +4,7 @@ that are measured with the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 
 from benchmarks.pages import machine
@@ -13,12 +13,13 @@ from csdfgen.paper.embedded.printed import LEFT
 from csdfgen.paper.embedded.reproduction import PARTS, Reproduction, reproduce
 from csdfgen.paper.turns import PART
 from tests.documents import ROOT
-from tests.paper003_page import grid, shown, table
+from tests.paper003_page import grid, listed, table
 from tests.paper_page import filled
 
 PAGE = ROOT / "docs" / "paper004.md"
 
 HEAD = "derived / printed"
+GAINS = ("without, ms", "with, ms", "time, without / with", "arena, without / with")
 
 MARKERS = {
     "sizes": "5",
@@ -47,13 +48,9 @@ def computed(marker: str) -> str:
 
 
 def _listed(cells: Sequence[Cell]) -> str:
-    """A row a cell, with its unit and note."""
+    """A row for each cell; the head says whether any is printed."""
     printed = any(cell.printed is not None for cell in cells)
-    rows = [
-        (" ".join(dict.fromkeys(filter(None, (c.row, c.column)))), shown(c), c.unit, c.note)
-        for c in cells
-    ]
-    return table(("", HEAD if printed else "ours", "", "note"), rows)
+    return listed(cells, HEAD if printed else "ours")
 
 
 def measured() -> str:
@@ -61,7 +58,28 @@ def measured() -> str:
     cells, left = _found()
     more = [f"{one.what}: {one.why}." for one in left if one not in LEFT]
     where = f"Median frames at 224x224, in turn; {machine('pyopencl')}."
-    return "\n".join((grid(cells[PART], ""), *more, where, ""))
+    return "\n".join((techniques(cells[PART]), *more, where, ""))
+
+
+def techniques(cells: Iterable[Cell]) -> str:
+    """A row for each technique, a column for each network: times without and with it, and the ratios."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for one in cells:
+        network, _, technique = one.row.partition(", ")
+        found.setdefault(technique, {}).setdefault(network, {})[one.column] = one.ours
+    networks = list(dict.fromkeys(name for row in found.values() for name in row))
+    rows = [(name, *(_gain(row.get(one, {})) for one in networks)) for name, row in found.items()]
+    return table(
+        ("without → with, ms (time ratio, arena ratio)", *networks, ""),
+        [(*row, "") for row in rows],
+    )
+
+
+def _gain(values: Mapping[str, float]) -> str:
+    if not values:
+        return ""
+    without, with_it, faster, smaller = (values[name] for name in GAINS)
+    return f"{without:.1f} → {with_it:.1f} ({faster:.2f}, {smaller:.2f})"
 
 
 def left() -> str:

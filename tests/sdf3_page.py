@@ -29,6 +29,7 @@ SIZING = {"buffersize": "SDF3", "ThroughputBufferingDSE": "Kiter"}
 """Algorithms that look for capacities, and whose they are."""
 
 _SHOWN = 110
+_MANY = 8
 
 
 def _table(
@@ -57,12 +58,12 @@ def agreement() -> str:
     )
     meanings = {
         **dict(NOT_COMPARED),
-        "pareto_distribution": "SDF3's mark for no distribution at all",
+        "pareto_distribution": "SDF3's mark for the absence of a distribution",
     }
     apart = "; ".join(
         f"{left[metric]} of `{metric}` ({meaning})" for metric, meaning in sorted(meanings.items())
     )
-    return f"{_table('asked | rows | agree | differ', [*lines, total], ' rrr')}\n\nNot compared are {left.total()} rows: {apart}."
+    return f"{_table('asked | rows | agree | differ', [*lines, total], ' rrr')}\n\n{left.total()} rows are not compared: {apart}."
 
 
 def differences() -> str:
@@ -81,19 +82,29 @@ def differences() -> str:
     parts = []
     for key, reason in REASONS.items():
         items = [found[place] for place, why in known.items() if why == key]
+        alike: dict[tuple[str, str], list[Compared]] = {}
+        for item in sorted(items, key=lambda item: (item.graph, item.question)):
+            alike.setdefault((item.question, item.recorded), []).append(item)
         lines = [
-            (
-                f"`{item.graph}`",
-                item.question,
-                _short(item.recorded),
-                _short(item.ours),
-                proof(item),
-            )
-            for item in sorted(items, key=lambda item: (item.graph, item.question))
+            line
+            for same in alike.values()
+            for line in ([_joint(same)] if len(same) >= _MANY else map(_single, same))
         ]
         head = f"**{reason.text[:1].upper()}{reason.text[1:]}** (section {reason.section})."
         parts.append(f"{head}\n\n{_table('graph | asked | recorded | ours | executed', lines)}")
     return "\n\n".join(parts)
+
+
+def _single(item: Compared) -> tuple[str, ...]:
+    texts = (item.question, _short(item.recorded), _short(item.ours), proof(item))
+    return f"`{item.graph}`", *texts
+
+
+def _joint(items: list[Compared]) -> tuple[str, ...]:
+    """One line for graphs of which the tool says the same."""
+    ours = ", ".join(f"`{item.graph}` {item.ours}" for item in items)
+    first = items[0]
+    return f"{len(items)} graphs", first.question, first.recorded, ours, "each at our value"
 
 
 def _short(text: str) -> str:
@@ -106,24 +117,21 @@ def unanswered() -> str:
     for row in rows():
         if row.value == "timeout" and row.algorithm in SIZING:
             tools.setdefault(row.graph, {})[SIZING[row.algorithm]] = f"{float(row.seconds):.0f} s"
-    lines = []
+    found: dict[tuple[str, str], list[str]] = {}
     for path, asked in sorted(tools.items()):
         name = path.rpartition("/")[2].removesuffix(".xml")
-        ended = asked.get("SDF3", ""), asked.get("Kiter", "")
+        cells = found.setdefault((asked.get("SDF3", ""), asked.get("Kiter", "")), [])
         if value(path) == float("inf"):
-            lines.append((f"`{name}`", *ended, "", "", "unlimited"))
+            cells.append(f"`{name}` unlimited")
             continue
         live, best = (
             size_storage(graph_of(path), "live", seconds=60),
             size_storage(graph_of(path), "maximal", seconds=60),
         )
         assert live.exact and best.exact, path
-        lines.append((f"`{name}`", *ended, live.size, best.size, best.throughput))
-    head = (
-        "graph | SDF3 no end in | Kiter no end in | "
-        "least tokens without deadlock | least for the highest throughput | which is"
-    )
-    return _table(head, lines, " rrrrr")
+        cells.append(f"`{name}` {live.size}/{best.size} at {best.throughput}")
+    lines = [(*ended, ", ".join(cells)) for ended, cells in found.items()]
+    return _table("SDF3 stopped after | Kiter stopped after | graph, our sizes, throughput", lines)
 
 
 MAKERS = {"agreement": agreement, "differences": differences, "unanswered": unanswered}

@@ -3,8 +3,8 @@ take? `make test-zoo`.
 
 Each runs through the command line, `csdfgen run zoo:NAME --rows auto --check --json`, in a process
 of its own. `--write` writes docs/zoo.md; names run these networks alone; `--memory` plans them, runs
-none and renews only the page's table of memory (with names it is printed), `--sources` only that of
-sources. Exit 1 if any output differs, or other memory is touched than was planned.
+none and renews only the page's table of memory (with names it is printed). Exit 1 if any output
+differs, or other memory is touched than was planned.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ MIB = 2**20
 
 HEAD = """# The zoo
 
-On this page you can look up the built-in networks: their sizes, what their plans need, and where their published figures
-come from. `make test-zoo ARGS=--write` writes it.
+On this page you can look up the built-in networks: their sizes, the memory of their plans, and the sources of their published
+figures. `make test-zoo ARGS=--write` writes it.
 
-Every network has its published topology and seeded random weights; csdfgen ships and downloads no weights. `zoo:NAME` or
-`zoo:NAME@HEIGHTxWIDTH` (another image size) takes the place of a model file. `csdfgen zoo NAME` prints the published figures
-next to the counted ones, and what a source counts differently; `tests/unit/test_zoo.py` compares them.
+Every network has its published topology and seeded random weights; csdfgen neither ships nor downloads weights. `zoo:NAME` or
+`zoo:NAME@HEIGHTxWIDTH` (another image size) replaces a model file.
+
+[zoo_models/published.toml](../zoo_models/published.toml) has the published parameters and multiply-accumulates of each network
+with their source, whether they were printed exactly, and how the network was compared with its definition: operation by operation
+with a published file, by equal outputs with equal weights, by the shapes of every layer, or by text alone. `csdfgen zoo NAME`
+prints this next to the counted figures and explains differences.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
-connected layers. Activations are elements of all tensors that are computed, without fusing. Seconds are measured: building,
-planning, two frames and the comparison with onnxruntime together, the start of the process included.
+connected layers. Activations are elements of all computed tensors, without fusion. Seconds are measured: process start, building,
+planning, two frames and the comparison with onnxruntime.
 
 | network | input | parameters | MACs | activations | seconds |
 |---|---|---:|---:|---:|---:|
@@ -46,30 +50,13 @@ planning, two frames and the comparison with onnxruntime together, the start of 
 
 MEMORY = """## Memory
 
-Plans at default options, in MiB. The [arena](model.md#memory) includes workspace; outputs count where they are stored outside
-it. Both are compared with whole layers whose dead tensors are freed (modelled). The peak is the most that is alive in the arena
-in the order of firings; no order has a peak below the bound at these slab heights. `make bench-memory ARGS=--zoo` measures
-everything in a frame. `python -m tests.zoo_page --memory` plans all networks and writes this table.
+Plans at default options, in MiB. The [arena](model.md#memory) includes workspace; outputs count if they are stored outside it.
+Arena and outputs are compared with layer-by-layer execution whose dead tensors are freed (modelled). The peak of live bytes is
+proved optimal for these slab heights, unless a smaller lower bound is given. `python -m tests.zoo_page --memory` writes this
+table; `make bench-memory ARGS=--zoo` measures everything in a frame.
 
-| network | arena | outputs outside it | peak | bound | peak / bound | whole layers | whole layers / ours |
-|---|---:|---:|---:|---:|---:|---:|---:|
-"""
-
-SOURCES = """## Where the figures come from
-
-Published parameters and multiply-accumulates at the published input size, and the definition with which the network was compared.
-We read all of them again in November 2026, except for those that are called recalled.
-
-- Figures: **exact**, printed in full; **rounded**, printed with few digits and reproduced within 0.5 %; **derived**, printed
-  nowhere, but counted from published shapes; **recalled**, printed with few digits in a publication that was not available again.
-- Compared by **graph**: operation by operation equal to a published file (`tests/unit/test_zoo.py`); by **outputs**: the
-  definition gives the same outputs with the same weights, within 2e-5 of the largest (torchvision's whenever
-  `tests/conformance/test_torchvision.py` runs, which requires torchvision; the others once); by **shapes**: windows, strides,
-  padding and channels layer by layer as in a published file or a listing of one (once); by **text**: there is no other
-  definition.
-
-| network | source | input | parameters | MACs | compared by | definition |
-|---|---|---|---:|---:|---|---|
+| network | arena | outputs | peak | bound | whole layers | factor |
+|---|---:|---:|---:|---:|---:|---:|
 """
 
 
@@ -137,28 +124,6 @@ def counted_cells(entry: ZooEntry) -> tuple[str, ...]:
     return (entry.name, f"{entry.height}x{entry.width}", *(f"{number:,}" for number in numbers))
 
 
-def sources() -> str:
-    """The part of docs/zoo.md that says where the published figures come from; it needs no run."""
-    rows = []
-    for entry in ZOO.values():
-        published = entry.published
-        values = (
-            f"{published.parameters:,} {published.parameters_are}",
-            f"{published.macs:,} {published.macs_are}",
-        )
-        size = "{}x{}".format(*published.size)
-        cells = (
-            entry.name,
-            published.source,
-            size,
-            *values,
-            published.compared,
-            published.definition or published.source,
-        )
-        rows.append(f"| {' | '.join(cells)} |\n")
-    return f"{SOURCES}{''.join(rows)}"
-
-
 def page(outcomes: Sequence[Outcome]) -> str:
     """docs/zoo.md."""
     rows = []
@@ -172,7 +137,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
     software = machine("onnxruntime")
     below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {software}."
-    return f"{HEAD}{''.join(rows)}\n{below}\n\n{memory(outcomes)}\n{sources()}"
+    return f"{HEAD}{''.join(rows)}\n{below}\n\n{memory(outcomes)}"
 
 
 def memory(outcomes: Sequence[Outcome]) -> str:
@@ -186,8 +151,7 @@ def memory(outcomes: Sequence[Outcome]) -> str:
             _mib(figures["arena"]),
             _mib(outputs),
             _mib(figures["peak_live"]),
-            _mib(bound),
-            f"{figures['peak_live'] / bound:.3f}" if bound else "",
+            "" if bound == figures["peak_live"] else _mib(bound),
             _mib(figures["whole_layer_live"]),
             f"{one.gain:.2f}",
         )
@@ -195,11 +159,11 @@ def memory(outcomes: Sequence[Outcome]) -> str:
     mean = exp(sum(log(one.gain) for one in outcomes) / len(outcomes))
     above = [f"{one.name} ({1 / one.gain:.2f} times)" for one in outcomes if one.gain < 1]
     told = (
-        f"More than whole layers: {', '.join(above)}."
+        f"More than layer by layer: {', '.join(above)}."
         if above
-        else "None takes more than whole layers."
+        else "No plan needs more than layer-by-layer execution."
     )
-    return f"{MEMORY}{''.join(rows)}\nWhole layers / ours, geometric mean: {mean:.2f}. {told}\n"
+    return f"{MEMORY}{''.join(rows)}\nFactor, geometric mean: {mean:.2f}. {told}\n"
 
 
 def _mib(size: int | None) -> str:
@@ -208,15 +172,8 @@ def _mib(size: int | None) -> str:
 
 def renew_memory(outcomes: Sequence[Outcome]) -> None:
     """Write the table of memory in docs/zoo.md again, and leave the rest."""
-    before, found, after = PAGE.read_text().partition(SOURCES.splitlines()[0])
-    before = before.partition(MEMORY.splitlines()[0])[0]
-    PAGE.write_text(f"{before.rstrip()}\n\n{memory(outcomes)}\n{found}{after}")
-
-
-def renew_sources() -> None:
-    """Write the table of sources in docs/zoo.md again, and leave what was measured."""
-    measured, _, _ = PAGE.read_text().partition(SOURCES.splitlines()[0])
-    PAGE.write_text(f"{measured.rstrip()}\n\n{sources()}")
+    before = PAGE.read_text().partition(MEMORY.splitlines()[0])[0]
+    PAGE.write_text(f"{before.rstrip()}\n\n{memory(outcomes)}")
 
 
 def main() -> int:
@@ -226,15 +183,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks; all without")
     parser.add_argument("--write", action="store_true", help="rewrite docs/zoo.md")
     parser.add_argument(
-        "--sources", action="store_true", help="run nothing, rewrite the sources in docs/zoo.md"
-    )
-    parser.add_argument(
         "--memory", action="store_true", help="run nothing, rewrite the memory in docs/zoo.md"
     )
     arguments = parser.parse_args()
-    if arguments.sources:
-        renew_sources()
-        return 0
     unknown = [name for name in arguments.names if name not in ZOO]
     if unknown or (arguments.names and arguments.write):
         parser.error(

@@ -96,91 +96,98 @@ class Analyze(Command):
 
     model: ModelArgument
     device: str | None = declare(
-        "Memory, time and frames per second there; see csdfgen devices.", None, "NAME|FILE.toml"
+        "Predict memory, time and frames per second on this device; see csdfgen devices.",
+        None,
+        "NAME|FILE.toml",
     )
     throughput: bool = declare(
-        "Iterations per time unit, exact, and what limits them.", False, panel=_QUESTIONS
+        "The exact throughput in iterations per time unit, and what limits it.",
+        False,
+        panel=_QUESTIONS,
     )
     buffers: bool = declare(
-        "Capacities of least total size against throughput, proven or with the gap.",
+        "The least total buffer size for each throughput, proven or with a gap.",
         False, panel=_QUESTIONS,
     )  # fmt: skip
     latency: bool = declare(
-        "Time of one iteration, and the most tokens each channel then holds.",
+        "The time of one iteration, and the maximum occupancy of each channel.",
         False, panel=_QUESTIONS,
     )  # fmt: skip
     deadlock: bool = declare(
-        "Who waits for whom, and how many tokens each lacks.", False, panel=_QUESTIONS
+        "Which actors wait for each other, and how many tokens each lacks.", False, panel=_QUESTIONS
     )
     output: Path | None = declare(
-        "With --buffers: write the least storage with a firing order that keeps it, for csdfgen run --plan.",
+        "With --buffers: write the least storage and a firing order within it, for csdfgen run --plan.",
         None, "FILE.json", _QUESTIONS, names=OUTPUT,
     )  # fmt: skip
     engine: Literal["auto", "native", "sdf3", "kiter"] | None = declare(
-        "native: our own, exact; sdf3, kiter: these tools where they are installed (csdfgen doctor shows it), "
-        "checked by our own; Kiter for throughput only.",
+        "native: exact, built in; sdf3, kiter: these tools if they are installed (see csdfgen doctor), checked by "
+        "the built-in analysis; Kiter computes throughput only.",
         None, panel=_HOW, shown="auto, native",
     )  # fmt: skip
     sdf3: Path | None = declare(
-        "With --engine sdf3: its folder, or sdf3analysis-csdf itself.",
+        "With --engine sdf3: its folder, or the sdf3analysis-csdf binary.",
         None, "PATH", _HOW, shown="$CSDFGEN_SDF3, then the PATH",
     )  # fmt: skip
     kiter: Path | None = declare(
-        "With --engine kiter: its folder, or kiter itself.",
+        "With --engine kiter: its folder, or the kiter binary.",
         None, "PATH", _HOW, shown="$CSDFGEN_KITER, then the PATH",
     )  # fmt: skip
     timeout: float | None = declare(
-        "With --engine sdf3 or kiter: seconds that each run of the tool may take.",
+        "With --engine sdf3 or kiter: time limit of each run, in seconds.",
         None, "N", _HOW, low=0.1, high=1e6, shown="60",
     )  # fmt: skip
     storage: Literal["live", "maximal", "front"] | None = declare(
-        "Buffers: the least storage without deadlock, that for the highest throughput, or all between.",
+        "Buffers: the least storage without deadlock, with maximal throughput, or the whole Pareto front.",
         None, panel=_HOW, shown="front",
     )  # fmt: skip
     at_throughput: str | None = declare(
         "Buffers: the least storage for this throughput.", None, "P/Q", _HOW
     )
     unit: Literal["tokens", "bytes"] | None = declare(
-        "With --buffers: what is least, tokens or bytes; --occupancy draws it.",
-        None, panel=_HOW, shown="of a graph tokens, of a model bytes, as its rows differ in width",
+        "With --buffers and --occupancy: the unit of storage.",
+        None, panel=_HOW, shown="tokens for a graph, bytes for a model",
     )  # fmt: skip
     seconds: float | None = declare(
-        "With --buffers: how long the least storage is looked for before bounds are given.",
+        "With --buffers: time limit of the search, after which bounds are reported.",
         None, "N", _HOW, low=0.0, high=1e6, shown="10",
     )  # fmt: skip
     method: Literal["auto", "cycle-ratio", "self-timed", "1-periodic"] | None = declare(
-        "Throughput by the maximum cycle ratio, by self-timed execution (with transient and period), or a 1-periodic "
+        "Throughput by maximum cycle ratio, by self-timed execution (with transient and period), or a 1-periodic "
         "bound.",
         None, panel=_HOW, shown="auto",
     )  # fmt: skip
     capacities: list[str] | None = declare(
-        "Capacities in tokens that limit throughput, latency and liveness, by channel, as in a schedule (.json), or "
-        "by the buffer sizes of a graph (.xml); other channels are unbounded; repeatable.",
+        "Channel capacities in tokens: by channel, from a schedule (.json), or the buffer sizes of a graph (.xml); "
+        "other channels are unbounded; repeatable.",
         None, CAPACITIES, _HOW,
     )  # fmt: skip
     overlap: bool | None = declare(
-        "With or without self-loops for the rows that a layer keeps between phases.",
+        "Include self-loops for the rows that a layer keeps between phases.",
         None, panel=_HOW, names=("--overlap/--no-overlap",),
-        shown="a graph file as it is, a model without",
+        shown="a graph file unchanged, a model without",
     )  # fmt: skip
     tokens: Tokens | None = declare(
-        "A token of a model's graph is an element or a row.", None, panel=_HOW, shown="rows"
+        "The token of a model's graph: an element or a row.", None, panel=_HOW, shown="rows"
     )
     gantt: Gantt = None
     occupancy: Path | None = declare(
-        "What every channel holds over time, capacities marked.", None, "FILE.svg", PICTURES
+        "The tokens of every channel over time, with capacities marked.", None, "FILE.svg", PICTURES
     )
     dot: Path | None = declare(
-        "The graph for Graphviz, with capacities and critical cycle.", None, "FILE.dot", PICTURES
+        "The graph for Graphviz, with capacities and the critical cycle.",
+        None,
+        "FILE.dot",
+        PICTURES,
     )
     draw: Literal["self-timed", "static", "periodic"] | None = declare(
-        "What the charts show: execution as soon as possible, one processor's order, or a periodic schedule; with "
-        "--buffers in the least storage found, else in --capacities.",
+        "The execution that the charts show: self-timed, the static order of one processor, or periodic; within the "
+        "least storage found by --buffers, else within --capacities.",
         None, panel=PICTURES, shown="self-timed",
     )  # fmt: skip
     cut: Cut
-    as_json: bool = declare("Print one JSON object instead of the report.", False, names=JSON)
-    csv: Path | None = declare("Write the times of the layers as a table.", None, "FILE")
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
+    csv: Path | None = declare("Write the layer times as a table.", None, "FILE")
 
     def run(self) -> None:
         """Answer what was asked about a model or a graph. Raises CsdfgenError."""
@@ -417,14 +424,15 @@ def _of_times(profile: DeviceProfile, found: Estimate) -> Iterator[str]:
     shares = ", ".join(f"{share:.0%} {origin}" for origin, share in by_share) or "none"
     launches = sum(layer.launch for layer in found.layers)
     yield (
-        f"sequential {1e3 * found.seconds:,.3f} ms a frame, {_fps(found.seconds)}; launches of phases are "
-        f"{1e3 * launches:,.3f} ms of it; numbers behind it: {shares}"
+        f"sequential {1e3 * found.seconds:,.3f} ms a frame, {_fps(found.seconds)}, "
+        f"{1e3 * launches:,.3f} ms of it for phase launches; origin of the numbers: {shares}"
     )
     cores = int(profile.processor.cores.value)
     if cores > 1:
         yield (
             f"pipelined  {_fps(found.pipelined)}, limited by {found.limit}: layers in their order dealt out to "
-            f"{pluralize(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; modelled"
+            f"{pluralize(cores, 'core')} of equal speed, several frames in flight, whose buffers are not in the arena; "
+            "modelled"
         )
     else:
         yield f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over"

@@ -38,24 +38,26 @@ class BenchServe(Command):
 
     model: ModelArgument
     policies: str = declare(
-        "Policies between semicolons.",
+        "Policies, separated by semicolons.",
         "serial;window:m=8;greedy;lbci-paper;lbci;adaptive",
         "P;P...",
     )
-    loads: str = declare("Multiples of load 1; none for ''.", "0.3,0.6,0.9", "X,X...", _TRAFFIC)
-    rates: str = declare("Requests a second: the paper's are 20,40,60,80.", "", "N,N...", _TRAFFIC)
-    several: str = declare(
-        "Requests of 1 to N images every 100 ms: the paper's are 10,25,50.", "", "N,N...", _TRAFFIC
+    loads: str = declare(
+        "Offered load as multiples of load 1; '' for none.", "0.3,0.6,0.9", "X,X...", _TRAFFIC
     )
-    requests: int = declare("Requests of a point.", 1000, "N", _TRAFFIC, low=1, high=1_000_000)
-    deadline: str | None = declare("In which an answer is wanted: 500ms.", None, "TIME", _TRAFFIC)
-    max_batch: int = declare("Most images of a batch.", 8, "N", low=1, high=4096)
-    stages: int = declare("Most stages.", 4, "N", low=1, high=16)
-    seed: int = declare("Of arrivals and values.", 0, "N", low=0)
+    rates: str = declare("Requests per second; the paper has 20,40,60,80.", "", "N,N...", _TRAFFIC)
+    several: str = declare(
+        "Requests of 1 to N images every 100 ms; the paper has 10,25,50.", "", "N,N...", _TRAFFIC
+    )
+    requests: int = declare("Requests per point.", 1000, "N", _TRAFFIC, low=1, high=1_000_000)
+    deadline: str | None = declare("The deadline of a request: 500ms.", None, "TIME", _TRAFFIC)
+    max_batch: int = declare("The largest batch.", 8, "N", low=1, high=4096)
+    stages: int = declare("The most pipeline stages.", 4, "N", low=1, high=16)
+    seed: int = declare("Seed of arrivals and values.", 0, "N", low=0)
     csv: Path | None = declare("Write all points as CSV.", None, "FILE")
-    svg: Path | None = declare("Draw latencies against load, a line a policy.", None, "FILE.svg")
+    svg: Path | None = declare("Draw latency against load, one line per policy.", None, "FILE.svg")
     loaded: Loaded
-    as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Measure, print, and write what is asked for. Raises CsdfgenError."""

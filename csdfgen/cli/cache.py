@@ -19,8 +19,8 @@ class Cache(Command):
 
     examples = ("csdfgen cache", "csdfgen cache --clear", "csdfgen cache --json")
 
-    clear: bool = declare("Remove all that no process uses.", False)
-    as_json: bool = declare("Print one JSON object instead of a table.", False, names=JSON)
+    clear: bool = declare("Remove all files that no process uses.", False)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Show what is kept, or remove it. Raises InputError for a limit that is no size."""

@@ -106,7 +106,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 
 
 _HELP_ALL = typer.Option(
-    "--help-all", callback=_show_all, is_eager=True, help="Show all options, and all of their help."
+    "--help-all", callback=_show_all, is_eager=True, help="Show all options with their full help."
 )
 
 
@@ -170,7 +170,8 @@ def application(first: str) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Run convolutional networks in a fraction of their activation memory.\n\n"
-        "An ONNX model becomes a cyclo-static dataflow graph whose actors work on slabs of rows; csdfgen finds a firing "
+        "An ONNX model becomes a cyclo-static dataflow graph whose actors work on slabs of rows; csdfgen finds a "
+        "firing "
         "order and buffers, exports the graph, runs it in those buffers, and compares with onnxruntime.",
         epilog="Without a command, [bold]csdfgen MODEL -o graph.xml[/bold] converts. [bold]csdfgen COMMAND --help[/bold] "
         "shows a command's options and examples.",

@@ -28,7 +28,8 @@ _Side = Annotated[
     str,
     Argument(
         "MODEL[+OPTION=VALUE...]|PLAN",
-        "A plan (.json), or a model with options: model.onnx+rows=1+policy=demand; those of planning, and batch and shape.",
+        "A plan (.json), or a model with options: model.onnx+rows=1+policy=demand; those of planning, and batch and "
+        "shape.",
     ),
 ]
 
@@ -46,7 +47,7 @@ class Compare(Command):
     a: _Side
     b: _Side
     output: PageOption = None
-    as_json: bool = declare("Print one JSON object instead of the tables.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Print the comparison, or write it as a page. Raises CsdfgenError."""

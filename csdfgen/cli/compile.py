@@ -35,10 +35,10 @@ class Compile(Command):
         "The compiled program.", None, "FILE.csdfgen", names=OUTPUT, shown="MODEL.csdfgen"
     )
     library: Path | None = declare(
-        "Write what programs in C need into this folder: the kernels as a shared library, and its header.",
+        "Write the kernels as a shared library, with its header, for C programs into this folder.",
         None, "FOLDER",
     )  # fmt: skip
-    threads: int = declare("Threads that execute the program together.", 1, "N", low=1, high=1024)
+    threads: int = declare("The threads that execute the program.", 1, "N", low=1, high=1024)
     as_json: JsonOption = False
     planning: Planned
 

@@ -53,37 +53,37 @@ class Convert(Command):
 
     model: ModelArgument
     output: Path | None = declare(
-        "Where to write; without it a summary is printed.", None, "FILE", names=OUTPUT
+        "The output file; without it, a summary is printed.", None, "FILE", names=OUTPUT
     )
     rates: Literal["exact", "paper"] | None = declare(
-        "exact: by the row rule; paper: Algorithm 1 as printed, whatever --rows is.",
+        "exact: by the row rule; paper: Algorithm 1 as printed, which ignores --rows.",
         None, shown="exact",
     )  # fmt: skip
     tokens: Tokens | None = declare(
-        "A token is an element of a tensor, or one of its rows.", None, shown="elements"
+        "The token: an element of a tensor, or a row.", None, shown="elements"
     )
     serial: bool | None = declare(
-        "A one-token self-loop on every actor, or none: without, an actor may overlap with itself.",
+        "Add a one-token self-loop to every actor, or none; without it, firings of an actor may overlap.",
         None, panel=_FORM, names=("--serial/--no-serial",),
-        shown="one on every actor in .xml, and of a model in .json, else as they are",
+        shown="added in .xml, and for a model in .json; otherwise unchanged",
     )  # fmt: skip
     overlap: bool = declare(
-        "With or without self-loops for the rows that a layer keeps between phases; buffersize of SDF3 needs a graph "
-        "without.",
+        "Include self-loops for the rows that a layer keeps between phases; SDF3's buffersize needs a graph without "
+        "them.",
         True, panel=_FORM, names=("--overlap/--no-overlap",),
     )  # fmt: skip
     gcd: bool = declare(
-        "Divide a channel's rates and initial tokens by their gcd: larger tokens.",
+        "Divide each channel's rates and initial tokens by their gcd (larger tokens).",
         False, panel=_FORM,
     )  # fmt: skip
     capacities: list[str] | None = declare(
-        "Capacities of channels in tokens: by channel, of a schedule (.json), or the buffer sizes of a graph (.xml); "
+        "Channel capacities in tokens: by channel, from a schedule (.json), or the buffer sizes of a graph (.xml); "
         "repeatable.",
         None, CAPACITIES, _FORM,
     )  # fmt: skip
     capacities_as: Literal["channels", "sizes"] | None = declare(
-        "channels: a channel back with the free places, which every tool obeys; sizes: bufferSize, which SDF3 and "
-        "Kiter only store.",
+        "channels: a reverse channel that carries the free space, which every tool obeys; sizes: the bufferSize "
+        "property, which SDF3 and Kiter store but ignore.",
         None, panel=_FORM, shown="channels, in .dot sizes",
     )  # fmt: skip
     as_json: JsonOption = False

@@ -34,9 +34,9 @@ class Devices(Command):
 
     name: str | None = argument("[NAME|FILE.toml]", "Show this one.", default=None)
     opencl: bool = declare(
-        "List the devices of OpenCL on this machine, for --backend opencl --cl-device N.", False
+        "List the OpenCL devices of this machine, for --backend opencl --cl-device N.", False
     )
-    as_json: bool = declare("Print JSON.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """List the devices, or show one. Raises InputError."""

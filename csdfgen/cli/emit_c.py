@@ -18,11 +18,11 @@ from csdfgen.model.units import pluralize
 Target = Annotated[
     str,
     Option(
-        "The machine that compiler and flags in the Makefile are for.",
+        "The target of the compiler and flags in the Makefile.",
         "host|aarch64|cortex-m7|cortex-m55|generic",
     ),
 ]
-Oversize = Annotated[bool, Option("Write also what the target has no memory for.")]
+Oversize = Annotated[bool, Option("Write the code even if it exceeds the target's memory.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +40,9 @@ class EmitC(Command):
     )
 
     model: PlanArgument
-    output: Path = declare("The folder to write.", ..., "DIR", names=OUTPUT)
+    output: Path = declare("The output folder.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
-    force: bool = declare("Write into a folder that is not empty; other files stay.", False)
+    force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
     as_json: JsonOption = False
     planning: Planned

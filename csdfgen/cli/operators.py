@@ -20,22 +20,25 @@ if TYPE_CHECKING:
 _NEAR = 3
 _SIMILAR = 0.6
 
-_FOLDED = "evaluated when the model is loaded; its operands must be constants by then, shapes of tensors are"
+_FOLDED = "evaluated when the model is loaded; its operands must be constants by then (shapes are)"
 _OPENED = (
-    "layers of both branches are planned, and those of the one that the condition chooses computed; "
-    "a constant condition chooses when the model is loaded"
+    "the layers of both branches are planned, and those of the taken branch are computed; "
+    "a constant condition is resolved when the model is loaded"
 )
 
-_RESOLVED = "becomes layers on the tensors of the sequence when the model is loaded; positions must be constants by then"
+_RESOLVED = (
+    "resolved when the model is loaded: it becomes layers on the tensors of the sequence; "
+    "positions must be constants by then"
+)
 
-_WRITTEN_OUT = "its turns take its place when the model is loaded; their number must be a constant by then, or a size"
+_WRITTEN_OUT = (
+    "unrolled when the model is loaded; the trip count must be a constant by then, or a size"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operators(Command):
-    """List the ONNX operators that are supported, or show what is accepted of one: attributes and
-    their defaults, its phases, notes.
-    """
+    """List the supported ONNX operators, or show the attributes, defaults, phases and notes of one."""
 
     examples = ("csdfgen operators", "csdfgen operators Conv", "csdfgen operators --json")
 
@@ -85,8 +88,8 @@ def _look_up(name: str, known: list[str]) -> str:
     if name.lower() in lower:
         return lower[name.lower()]
     near = [lower[n] for n in get_close_matches(name.lower(), lower, _NEAR, _SIMILAR)]
-    like = f"like it are {', '.join(near)}" if near else "csdfgen operators lists them"
-    raise InputError(f"is no operator that is supported; {like}", where=escape(name) or "''")
+    like = f"similar: {', '.join(near)}" if near else "csdfgen operators lists them"
+    raise InputError(f"is not a supported operator; {like}", where=escape(name) or "''")
 
 
 def _list(operators: list[Operator], at_loading: list[str]) -> None:
@@ -101,7 +104,7 @@ def _list(operators: list[Operator], at_loading: list[str]) -> None:
         f"\n{pluralize(len(operators), 'operator')}; csdfgen operators NAME shows the defaults and notes of one",
         *(f"{name}: {meaning}" for name, meaning in STRUCTURES.items()),
         "an attribute that is not listed is refused, never ignored",
-        f"\nat loading, of constants: {', '.join(at_loading)}",
+        f"\nevaluated or resolved at loading: {', '.join(at_loading)}",
     )
 
 

@@ -41,7 +41,7 @@ JSON = ("--json",)
 OUTPUT = ("--output", "-o")
 """Flags."""
 
-JsonOption = Annotated[bool, Option("Print one JSON object instead of the text.", names=JSON)]
+JsonOption = Annotated[bool, Option("Print one JSON object instead of text.", names=JSON)]
 
 FILES = "Inputs and outputs"
 """A heading in the help."""
@@ -229,24 +229,24 @@ class _Others:
     """What is typed besides the options of planning."""
 
     budgets: str = declare(
-        "With --requests: a table of plans, one for each number of images in each memory, of which a program "
-        "takes what fits when it runs.",
+        "With --requests: a table of plans, one for each number of images and memory, from which a program chooses "
+        "at run time.",
         ..., "SIZE,SIZE...", MEMORIES,
     )  # fmt: skip
     shape: list[str] = declare(
-        "Size of an input, where free or to be overridden; of the only one without its name; repeatable.",
+        "The shape of an input, if it is dynamic or should be overridden; NAME= may be left out for a single input; "
+        "repeatable.",
         ..., "NAME=1x3x224x224",
     )  # fmt: skip
     fix: list[str] = declare(
-        "Make an input a constant, such as a sample rate that an If compares: a number, or all of its numbers; "
-        "repeatable.",
+        "Make an input a constant, such as a sample rate: one value, or all its values; repeatable.",
         ..., "NAME=VALUE[,VALUE...]",
     )  # fmt: skip
     batch: int = declare(
-        "Images of a batch; they run one after another.", ..., "N", low=1, high=MOST_IMAGES
+        "The batch size; images run one after another.", ..., "N", low=1, high=MOST_IMAGES
     )
     of: str = declare(
-        "Of a plan: the model that it was made for, where that is neither in the plan's folder nor here.",
+        "For a plan file: its model, if that is neither in the plan's folder nor in this one.",
         ..., "MODEL", names=("--model",),
     )  # fmt: skip
 
@@ -363,16 +363,16 @@ def _is_size(text: str) -> bool:
 class Pixels:
     """How pictures become values."""
 
-    resize: bool = declare("Scale images to the size that the network takes.", False, panel=FILES)
+    resize: bool = declare("Resize images to the network's input size.", False, panel=FILES)
     mean: str | None = declare(
-        "Subtracted from pixels (0 to 255), one value or one a channel.", None, "V[,V,V]", FILES
+        "Subtracted from pixels (0 to 255): one value, or one per channel.", None, "V[,V,V]", FILES
     )
     std: str | None = declare(
-        "Pixels are divided by it, after --mean; --std 255 gives values from 0 to 1.",
+        "Divisor of pixels, after --mean; --std 255 gives values from 0 to 1.",
         None, "V[,V,V]", FILES,
     )  # fmt: skip
     layout: str | None = declare(
-        "How the network takes images, '-bgr' with blue first; nchw or nhwc are seen from the input's shape.",
+        "The image layout of the network; -bgr is blue first. nchw and nhwc are inferred from the input's shape.",
         None, "nchw|nhwc[-bgr]", FILES,
     )  # fmt: skip
 

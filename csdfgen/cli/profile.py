@@ -64,23 +64,29 @@ class Profile(Command):
     output: Path = declare("The profile.", Path("host.toml"), "FILE", names=OUTPUT)
     heights: str = declare("Slab heights to measure.", "1,2,3,6,12", "N,N,...")
     batches: str | None = declare(
-        "Measure layers as a whole on so many images at once, too; times are then read from tables, not from the "
-        "fit.",
+        "Also measure layers on these numbers of images at once; times then come from tables instead of the fit.",
         None, "N,N,...",
     )  # fmt: skip
     repeats: int | None = declare(
-        "Timed frames a height.", None, "N", low=1, high=10_000, shown="11, and on for a second"
+        "Timed frames per height.",
+        None,
+        "N",
+        low=1,
+        high=10_000,
+        shown="11, and at least one second",
     )
-    threads: int = declare("Threads of linear algebra.", 1, "N", low=1, high=1024)
+    threads: int = declare("Linear-algebra threads.", 1, "N", low=1, high=1024)
     formats: Stored | None = declare(
-        "Measure MODEL also as csdfgen quantize would store it; mixed: layers in int8, in int16, and from each to "
-        "the other.",
+        "Also measure MODEL quantized to this format; mixed: layers in int8 and int16, and the conversions between "
+        "them.",
         None,
     )  # fmt: skip
     planning: _Measured
-    diff: tuple[Path, Path] | None = declare("Measure nothing; compare two profiles.", None, "A B")
+    diff: tuple[Path, Path] | None = declare(
+        "Compare two profiles, without measuring.", None, "A B"
+    )
     result: Path | None = declare(
-        "Measure nothing; read what a board with a bundle has measured.",
+        "Import what a bundle measured on a board, without measuring.",
         None, "RESULT", names=("--import",),
     )  # fmt: skip
     as_json: JsonOption = False

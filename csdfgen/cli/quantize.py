@@ -42,7 +42,8 @@ Stored = Literal["bfloat16", "float16", "int16", "int8", "mixed"]
 IntegerIo = Annotated[
     bool,
     Option(
-        "Inputs and outputs stay integers, by a scale and zero point that are printed, and kept in the model's metadata.",
+        "Keep inputs and outputs as integers; their scales and zero points are printed and stored in the model's "
+        "metadata.",
         panel=_PANEL,
     ),
 ]
@@ -67,48 +68,48 @@ class Quantize(Command):
         "The model in QDQ form.", Path("quantized.onnx"), "OUT.onnx", names=OUTPUT
     )
     calibrate: list[str] | None = declare(
-        "Pictures, arrays or a folder of them, as real as can be; repeatable. An array may hold several along axis "
-        "0.",
+        "Representative images or arrays, or a folder of them; repeatable. An array may hold several samples along "
+        "axis 0.",
         None, "FILES|X.npz",
     )  # fmt: skip
     format: Stored = declare(
-        "bfloat16, float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; mixed: int8, and "
-        "int16 where that removes most noise.",
+        "bfloat16, float16: activations and weights; int16: int16 activations, int8 weights; int8: both; mixed: "
+        "int8, and int16 where that removes most noise.",
         "int8",
     )  # fmt: skip
     method: Literal["mse", "minmax", "percentile", "kl"] = declare(
-        "What part of the values seen int8 covers: of least squared error, all, a percentile, or of least relative "
-        "entropy.",
+        "The calibration of ranges: least squared error, minimum and maximum, a percentile, or least relative entropy.",
         "mse",
     )  # fmt: skip
     percentile: float | None = declare("With --method percentile.", None, "P", shown="99.99")
     arena_factor: float | None = declare(
-        "mixed: the arena of int8 times this, at most.", None, "F", shown="1"
+        "mixed: the arena limit, as a multiple of the int8 arena.", None, "F", shown="1"
     )
-    memory: str | None = declare("mixed: an arena of 256KiB, 1MB, ..., at most.", None, "BYTES")
+    memory: str | None = declare("mixed: the arena limit: 256KiB, 1MB.", None, "BYTES")
     min_sqnr: float | None = declare(
-        "mixed: the least arena of this quality, or with --goal speed the fastest; bfloat16, float16: as few layers as reach it "
-        "stay in float32.",
+        "mixed: the smallest arena of this quality, or the fastest with --goal speed; bfloat16, float16: keep as few "
+        "layers as possible in float32 to reach it.",
         None, "DB",
     )  # fmt: skip
     latency: str | None = declare(
-        "mixed: a frame of 20ms, 0.5s, ... at most, as predicted on the device that --device names; alone, or with a "
-        "limit of memory.",
+        "mixed: the limit of the predicted latency on --device: 20ms, 0.5s; alone or with a memory limit.",
         None, "TIME",
     )  # fmt: skip
     goal: Literal["memory", "speed"] = declare(
-        "With --min-sqnr: the least arena, or the shortest predicted frame.", "memory"
+        "With --min-sqnr: the smallest arena, or the shortest predicted latency.", "memory"
     )
     device: str | None = declare(
-        "Where times are predicted, see csdfgen devices; --latency needs one. host: this machine, in all formats once "
-        "csdfgen profile MODEL --formats mixed has measured it.",
-        None, "NAME|FILE.toml", shown="native-core or numpy-core, as the backend",
+        "The device for which times are predicted (see csdfgen devices); required by --latency. host: this machine, "
+        "once csdfgen profile MODEL --formats mixed has measured it.",
+        None, "NAME|FILE.toml", shown="native-core or numpy-core, by backend",
     )  # fmt: skip
     integer_io: IntegerIo = False
-    front: Path | None = declare("mixed: write quality against arena (.csv, .json).", None, "FILE")
+    front: Path | None = declare(
+        "mixed: write the front of quality and arena (.csv, .json).", None, "FILE"
+    )
     pixels: Pixels
     loaded: Loaded
-    as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Calibrate, choose, write, report. Raises CsdfgenError."""
@@ -232,12 +233,12 @@ class Formats:
     """The formats that `schedule` plans a float model in."""
 
     formats: Stored | None = declare(
-        "Plan the float model in fewer bytes, as csdfgen quantize makes it; the model is written next to the plan, "
-        "plan.onnx next to plan.json. mixed with --memory: the formats of least noise for which some heights fit.",
+        "Quantize the float model, as csdfgen quantize does, and plan it; plan.onnx is written next to plan.json. "
+        "mixed with --memory: the formats of least noise that fit.",
         None, panel=_PANEL,
     )  # fmt: skip
     calibrate: list[str] | None = declare(
-        "With --formats: pictures, arrays or a folder of them, as real as can be; repeatable.",
+        "With --formats: representative images or arrays, or a folder of them; repeatable.",
         None, "FILES|X.npz", _PANEL,
     )  # fmt: skip
     integer_io: IntegerIo = False

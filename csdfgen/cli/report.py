@@ -52,9 +52,9 @@ class Report(Command):
     output: PageOption = None
     planning: Planned
     measure: bool = declare(
-        "Run frames here and in onnxruntime; or only plan.", True, names=("--measure/--no-measure",)
+        "Run frames here and in onnxruntime, or only plan.", True, names=("--measure/--no-measure",)
     )
-    repeat: int = declare("Timed frames of each.", _REPEAT, "N", low=1, high=100_000)
+    repeat: int = declare("Timed frames of each runtime.", _REPEAT, "N", low=1, high=100_000)
     as_json: JsonOption = False
 
     def run(self) -> None:

@@ -60,7 +60,7 @@ class Reproduce(Command):
     json_file: Path | None = declare("Write all cells as JSON.", None, "FILE", names=JSON)
     csv: Path | None = declare("Write all cells as CSV.", None, "FILE")
     counting: Literal["paper", "schedule", "both"] = declare(
-        "Table III as its authors counted, as our schedules need it (executed), or both.", "both"
+        "Table III as counted by the authors, as executed by our schedules, or both.", "both"
     )
 
     def run(self) -> None:
@@ -158,8 +158,10 @@ def _table2() -> Rows:
         "",
         *(f"{one.printed.name}  {one.order}" for one in results),
         f"\nBuffers in elements, which the paper takes for bytes. Executed: the outputs of all four are {equal}. fps: "
-        f"{layers:.3f} ms of work, fitted, and {phase_seconds() * 1e6:g} us for each phase, as in Table III; all four fit "
-        f"with {launches[0] * 1e6:.2f} to {launches[1] * 1e6:.2f} us. The paper prints no times of layers; the published TX2 "
+        f"{layers:.3f} ms of work, fitted, and {phase_seconds() * 1e6:g} us for each phase, as in Table III; all "
+        "four fit "
+        f"with {launches[0] * 1e6:.2f} to {launches[1] * 1e6:.2f} us. The paper prints no times of layers; the "
+        "published TX2 "
         f"model has far less for them ({results[0].throughput:,.0f} fps for {results[0].printed.name}).\n",
     )
     others = {
@@ -207,7 +209,8 @@ def _show_counting(counting: str, cells: list[table3.Cell]) -> None:
     less = {c.network: (1 - c.ours / c.printed) * 100 for c in cells if c.column == "m_our"}
     said = ", ".join(f"{name} {value:.1f} %" for name, value in less.items())
     say(
-        "executed, every byte of the planned arena touched; m_our: parameters, outputs and arena (workspace included), less than "
+        "executed, every byte of the planned arena touched; m_our: parameters, outputs and arena (workspace "
+        "included), less than "
         f"printed by: {said}\n"
     )
 
@@ -233,9 +236,11 @@ def _findings() -> Rows:
     columns = (f"> {name}" for name in numbers)
     say(
         table("network", *columns, "lines 38 and 42", "largest rates", rows=rows),
-        "by Algorithm 1: parameters and the largest rate of every channel of the graph that it gives, MB; leave rows: layers "
+        "by Algorithm 1: parameters and the largest rate of every channel of the graph that it gives, MB; leave "
+        "rows: layers "
         "whose (H + pads - k) is no multiple of s; below 0: layers whose last phase would take s - pad < 0 rows\n"
-        "lines 38 and 42: images that an iteration takes, and results that it gives, if the last phase takes what they say; "
+        "lines 38 and 42: images that an iteration takes, and results that it gives, if the last phase takes what "
+        "they say; "
         "largest rates: a row a phase, capacities of the largest single rate\n",
     )
     _show_skip()

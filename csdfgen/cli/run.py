@@ -81,7 +81,8 @@ class Run(Command):
     examples = (
         "csdfgen run model.onnx --check",
         "csdfgen run model.onnx --rows 1 --check layers",
-        "csdfgen run model.onnx --input photo.jpg --resize --mean 123.7,116.3,103.5 --std 58.4,57.1,57.4 --labels classes.txt",
+        "csdfgen run model.onnx --input photo.jpg --resize --mean 123.7,116.3,103.5 --std 58.4,57.1,57.4 --labels "
+        "classes.txt",
         "csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz",
         "csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
         "csdfgen run model.onnx --goal throughput --threads 2 --frames 8",
@@ -92,23 +93,20 @@ class Run(Command):
         "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
     )
     compiled_of: str | None = declare(
-        "The model of a compiled program; if it cannot run here, it is compiled again, and replaced.",
+        "The model of a compiled program, which is recompiled and replaced if it cannot run here.",
         None, "MODEL", names=("--model",),
     )  # fmt: skip
     precision: Literal["auto", "float32", "bfloat16"] = declare(
-        "bfloat16: weights and activations of a float32 model in two bytes, as csdfgen quantize --format bfloat16 stores "
-        "them, compared with the model as it is; auto: where its frames are measured to take less time; float32: as the "
-        "model is.",
+        "bfloat16: run a float32 model with weights and activations in bfloat16, compared with the original model; "
+        "auto: if that is measured to be faster; float32: no change.",
         "float32",
     )  # fmt: skip
-    plan: Path | None = declare(
-        "Run the firings and buffers of this file (csdfgen schedule -o).", None, "FILE"
-    )
+    plan: Path | None = declare("Execute this plan file (csdfgen schedule -o).", None, "FILE")
     planning: Planning
     pareto: Pareto = False
     input: list[str] | None = declare(
-        ".npy, .npz (arrays by input name), .png or .jpg; NAME= where there are several inputs; repeatable. Without "
-        "it uniform random values from -1 to 1, for a network of the zoo in the range of its pixels.",
+        ".npy, .npz (arrays by input name), .png or .jpg; NAME= if there are several inputs; repeatable. By default "
+        "uniform random values from -1 to 1, or in the pixel range of a zoo network.",
         None, "FILE|NAME=FILE", FILES,
     )  # fmt: skip
     output: Path | None = declare(
@@ -117,28 +115,27 @@ class Run(Command):
     )  # fmt: skip
     seed: int = declare("Seed of the random inputs.", 0, "N", FILES, low=0)
     pixels: Pixels
-    labels: Path | None = declare("Class names for the top 5, one a line.", None, "FILE", FILES)
+    labels: Path | None = declare("Class names for the top 5, one per line.", None, "FILE", FILES)
     check: str | None = declare(
-        "Compare the outputs with onnxruntime's; 'layers': the output of every layer. Exit 1 if they differ.",
+        "Compare the outputs with onnxruntime, or with 'layers' the output of every layer; exit 1 if they differ.",
         None, "[layers]", _RESULTS,
     )  # fmt: skip
     trace: Path | None = declare(
-        "Write when every firing of a frame began and ended, for chrome://tracing and ui.perfetto.dev.",
+        "Write a trace of all firings of a frame, for chrome://tracing and ui.perfetto.dev.",
         None, "FILE.json", _RESULTS,
     )  # fmt: skip
     layers: bool = declare(
-        "List the time of every layer, its share, GFLOP/s and bytes moved.", False, panel=_RESULTS
+        "List each layer's time, share, GFLOP/s and bytes moved.", False, panel=_RESULTS
     )
     as_json: bool = declare(
-        "Print one JSON object instead of the report.", False, panel=_RESULTS, names=JSON
+        "Print one JSON object instead of text.", False, panel=_RESULTS, names=JSON
     )
     threads: int = declare(
-        "Threads of linear algebra, native code and onnxruntime; with --goal throughput layers are mapped to them; 1 keeps "
-        "figures comparable.",
+        "Threads of native code, linear algebra and onnxruntime; with --goal throughput, the processors.",
         1, "N", _RESULTS, low=1, high=1024,
     )  # fmt: skip
     repeat: int = declare(
-        "Timed frames; the median is the latency.", 1, "N", _RESULTS, low=1, high=100_000
+        "Timed frames; the latency is their median.", 1, "N", _RESULTS, low=1, high=100_000
     )
 
     @staticmethod
@@ -446,7 +443,8 @@ class Run(Command):
             say(f"weights    mapped, {there:,} bytes, {known} of them in memory of this process")
         if report["device"] is not None:
             say(
-                f"device     {report['launches']:,} launches a frame, {report['copied_bytes']:,} bytes copied between host and "
+                f"device     {report['launches']:,} launches a frame, {report['copied_bytes']:,} bytes copied "
+                "between host and "
                 f"device, kernels built in {report['build_ms']:,.0f} ms"
             )
         say(*(f"branch     {line}" for line in branch_lines(report["branches"])))
@@ -586,7 +584,8 @@ def _show_layers(spent: Sequence[LayerTime], peak: float | None) -> None:
         return one.name, one.function, one.firings, time, share, rate, *of_peak, moved
 
     measured = (
-        f"; peak of {peak / 1e9:,.1f} GFLOP/s measured now, on registers (Winograd does fewer operations than are counted)"
+        f"; peak of {peak / 1e9:,.1f} GFLOP/s measured now, on registers (Winograd does fewer operations than are "
+        "counted)"
         if peak
         else ""
     )

@@ -43,7 +43,8 @@ PICTURES = "Pictures"
 """A heading in the help."""
 
 Gantt = Annotated[
-    Path | None, Option("Who fires when, transient and period marked.", "FILE.svg", PICTURES)
+    Path | None,
+    Option("A Gantt chart of the firings, with transient and period marked.", "FILE.svg", PICTURES),
 ]
 
 
@@ -71,41 +72,41 @@ class Schedule(Command):
 
     model: ModelArgument
     output: Path | None = declare(
-        "Where to write; without it a summary is printed.", None, "FILE", names=OUTPUT
+        "The output file; without it, a summary is printed.", None, "FILE", names=OUTPUT
     )
     planning: Planning
     pareto: Pareto = False
     threads: int | None = declare(
-        "With --goal throughput: processors that layers are mapped to.",
+        "With --goal throughput: the number of processors.",
         None, "N", GOALS, low=1, high=1024, shown="those of the device",
     )  # fmt: skip
-    as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
     formats: Formats
     items: Path | None = declare(
-        "Write what is to be placed (rows and scratch, with lifetimes and bytes) as minimalloc's CSV, for any "
-        "packer.",
+        "Write the buffers (rows and scratch, with lifetimes and sizes) as minimalloc CSV, for an external allocator.",
         None, "FILE.csv", MEMORIES,
     )  # fmt: skip
     offsets: Path | None = declare(
-        "Place rows and scratch as a packer's solution of --items has it; everything else given as for --items.",
+        "Use the offsets of an external allocator's solution of --items; repeat the other options of that command.",
         None, "FILE.csv", MEMORIES,
     )  # fmt: skip
     policy: Literal["demand", "eager", "layers", "bounded", "self-timed"] | None = declare(
-        "demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; bounded: "
-        "as far ahead as the capacities of demand allow; self-timed (of graphs): as all actors would start at once.",
-        None, shown="demand; of a model the order of least memory that is found",
+        "The order of firings. demand: as late as the consumer allows; eager: as deep as possible; layers: layer by "
+        "layer; bounded: as far ahead as the capacities of demand allow; self-timed (graphs only): each actor fires "
+        "as soon as it can.",
+        None, shown="demand; for a model, the smallest order that is found",
     )  # fmt: skip
     periodic: bool = declare(
-        "Of a graph: start times that repeat with the shortest period, instead of an order.", False
+        "For a graph: start times with the shortest period, instead of an order.", False
     )
     capacities: list[str] | None = declare(
-        "Of a graph: tokens that channels may hold, by channel, of a schedule (.json), or buffer sizes of a graph "
-        "(.xml); repeatable.",
+        "For a graph: channel capacities in tokens, by channel, from a schedule (.json), or the buffer sizes of a "
+        "graph (.xml); repeatable.",
         None, CAPACITIES,
     )  # fmt: skip
     gantt: Gantt = None
     chart: str | None = declare(
-        "Of a model: what is alive by layer, where it is stored, or who fires when; written to the .svg of -o.",
+        "For a model: live bytes by layer, the arena layout, or a Gantt chart; written to the .svg of -o.",
         None, "memory|arena|phases", PICTURES,
     )  # fmt: skip
 

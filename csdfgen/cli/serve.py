@@ -41,46 +41,46 @@ class Serve(Command):
         list[str], Argument("MODEL...", "Models (.onnx, .pt2, .prototxt, zoo:NAME), or a folder.")
     ]
     name: list[str] | None = declare(
-        "Names of the models, in their order; by default those of the files. Repeatable.",
+        "Model names, in order; by default the file names; repeatable.",
         None,
         "NAME",
     )
     policy: str = declare(
-        "serial, window, greedy, lbci-paper, lbci or adaptive, with settings behind a colon: window:m=10,delay=50ms.",
+        "serial, window, greedy, lbci-paper, lbci or adaptive; settings follow a colon: window:m=10,delay=50ms.",
         "adaptive", "NAME[:SETTING=VALUE,...]",
     )  # fmt: skip
-    deadline: str | None = declare(
-        "In which requests want an answer that do not say so themselves: 500ms.", None, "TIME"
-    )
-    max_batch: int = declare("Most images of a batch.", 8, "N", low=1, high=4096)
+    deadline: str | None = declare("The default deadline of requests: 500ms.", None, "TIME")
+    max_batch: int = declare("The largest batch.", 8, "N", low=1, high=4096)
     in_flight: int | None = declare(
-        "Most images that have begun.", None, "N", low=1, high=65_536, shown="two batches a worker"
+        "The most images in flight.", None, "N", low=1, high=65_536, shown="two batches per worker"
     )
     memory: str | None = declare(
-        "Of arenas and slots of all models together: 64MiB. A memory that is too small is refused with the least that "
-        "suffices.",
+        "The memory of all models' arenas and slots together: 64MiB. A refusal reports the smallest that suffices.",
         None, "SIZE",
     )  # fmt: skip
     workers: int = declare(
-        "Workers of each model, each with an arena and cores of its own.", 1, "N", low=1, high=256
+        "Workers per model, each with its own arena and cores.", 1, "N", low=1, high=256
     )
-    threads: int = declare("Threads of a worker.", 1, "N", low=1, high=1024)
-    stages: int = declare("Most stages that a network is cut into.", 4, "N", low=1, high=16)
-    backend: str = declare("The backend that computes.", "auto", "NAME")
+    threads: int = declare("Threads per worker.", 1, "N", low=1, high=1024)
+    stages: int = declare("The most pipeline stages of a network.", 4, "N", low=1, high=16)
+    backend: str = declare("The backend.", "auto", "NAME")
     weights: str = declare(
-        "copied; mapped: packed weights are in a file whose pages processes share; auto: where the cache can be written.",
+        "copied: private memory; mapped: memory-mapped packed weights, shared by processes; auto: mapped if the "
+        "cache is writable.",
         DEFAULTS.weights, "auto|copied|mapped",
     )  # fmt: skip
     loaded: Loaded
     host: str = declare("The address to listen on.", "127.0.0.1", "HOST")
-    port: int = declare("The port to listen on; 0 is a free one.", 8000, "N", low=0, high=65_535)
+    port: int = declare(
+        "The port to listen on; 0 chooses a free one.", 8000, "N", low=0, high=65_535
+    )
     queue: int = declare(
-        "Images that may wait; a request beyond is answered 429.", 1024, "N", _LIMITS,
+        "The longest queue of images; further requests are answered with status 429.", 1024, "N", _LIMITS,
         low=1, high=1_000_000,
     )  # fmt: skip
-    max_body: str = declare("Bytes of a request's body.", "64MiB", "SIZE", _LIMITS)
+    max_body: str = declare("The largest request body.", "64MiB", "SIZE", _LIMITS)
     connections: int = declare(
-        "Connections at one time; a client may have half of them.", 1024, "N", _LIMITS,
+        "The most concurrent connections; one client may have half of them.", 1024, "N", _LIMITS,
         low=2, high=65_536,
     )  # fmt: skip
     as_json: JsonOption = False
@@ -125,7 +125,8 @@ class Serve(Command):
         for name, engine in repository.engines.items():
             made = engine.service
             say(
-                f"{escape(name)}: {pluralize(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images "
+                f"{escape(name)}: {pluralize(len(made.stages), 'stage')}, batches of up to {made.most}, "
+                f"{made.in_flight} images "
                 f"in flight, {mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
             )
         say(f"{address} by policy {self.policy}; Ctrl-C or SIGTERM ends it")

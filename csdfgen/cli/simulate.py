@@ -46,10 +46,9 @@ class Simulate(Command):
     model: Annotated[
         str, Argument("MODEL|TIMES", "A model, which is measured now, or a table of times (.json).")
     ]
-    output: Path | None = declare("The table of times.", None, "FILE.json", names=OUTPUT)
+    output: Path | None = declare("The output table of times.", None, "FILE.json", names=OUTPUT)
     policy: str = declare(
-        "serial, window, greedy, lbci-paper, lbci or adaptive, with settings behind a colon: window:m=10,delay=50ms; "
-        "or all.",
+        "serial, window, greedy, lbci-paper, lbci, adaptive or all; settings follow a colon: window:m=10,delay=50ms.",
         "adaptive", "NAME[:SETTING=VALUE,...]",
     )  # fmt: skip
     arrivals: str = declare(
@@ -57,33 +56,31 @@ class Simulate(Command):
         "poisson", "KIND|FILE",
     )  # fmt: skip
     load: float = declare(
-        "Images that come, as a multiple of load 1.", 0.9, "X", low=0.001, high=1000
+        "The offered load, as a multiple of load 1.", 0.9, "X", low=0.001, high=1000
     )
     requests: int = declare("Number of requests.", 10_000, "N", low=1, high=10_000_000)
-    images: str = declare("Images of a request, uniformly distributed.", "1", "N|N-N")
+    images: str = declare("Images per request, uniformly distributed.", "1", "N|N-N")
     deadline: str | None = declare(
-        "In which an answer is wanted, from the arrival: 500ms.", None, "TIME"
+        "The deadline of a request, from its arrival: 500ms.", None, "TIME"
     )
     max_batch: int | None = declare(
-        "Most images of a batch.", None, "N", low=1, high=4096, shown="8, or the table's largest"
+        "The largest batch.", None, "N", low=1, high=4096, shown="8, or the table's largest"
     )
     in_flight: int | None = declare(
-        "Most images that have begun.", None, "N", low=1, high=65_536,
-        shown="two batches a worker",
+        "The most images in flight.", None, "N", low=1, high=65_536,
+        shown="two batches per worker",
     )  # fmt: skip
-    stages: int = declare("Most stages that a model is cut into.", 4, "N", low=1, high=16)
-    workers: int = declare(
-        "Workers, each of which runs one stage at a time.", 1, "N", low=1, high=256
-    )
-    seed: int = declare("Of arrivals and times.", 0, "N", low=0)
+    stages: int = declare("The most pipeline stages of a model.", 4, "N", low=1, high=16)
+    workers: int = declare("Workers; each runs one stage at a time.", 1, "N", low=1, high=256)
+    seed: int = declare("Seed of arrivals and times.", 0, "N", low=0)
     memories: str | None = declare(
-        "Plan a model for each of these memories, and compare: 2MiB,3MiB,6MiB.",
+        "Plan the model within each of these memories, and compare: 2MiB,3MiB,6MiB.",
         None,
         "SIZE,SIZE...",
     )
     svg: Path | None = declare("Draw latency against memory, with --memories.", None, "FILE.svg")
     loaded: Loaded
-    as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Simulate one policy or all. Raises CsdfgenError."""

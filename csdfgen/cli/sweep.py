@@ -35,20 +35,20 @@ class Sweep(Command):
 
     spec: Path = argument("SPEC.toml", "What to vary; docs/sweeps.md.")
     output: Path = declare(
-        "The table: .parquet (pip install 'csdfgen[sweep]'), .csv or .json; next to it the picture, .svg, and a "
-        "folder of finished points, .points, from where the same command goes on.",
+        "The table: .parquet (pip install 'csdfgen[sweep]'), .csv or .json. A chart (.svg) and a folder of finished "
+        "points (.points), from which the same command resumes, are written next to it.",
         ..., "FILE", names=OUTPUT,
     )  # fmt: skip
     jobs: int | None = declare(
-        "Points that are planned at a time here.",
-        None, "N", low=1, high=1024, shown="one a processor",
+        "Points that are planned in parallel.",
+        None, "N", low=1, high=1024, shown="one per processor",
     )  # fmt: skip
     on: str | None = declare(
         "Plan on the workers of this Dask scheduler (pip install 'csdfgen[dask]') instead of here.",
         None, "dask://HOST:PORT",
     )  # fmt: skip
     timings: bool = declare(
-        "A column more: seconds that planning took. Without it the same points give the same bytes.",
+        "Add a column with planning times; without it, files are reproducible byte for byte.",
         False,
     )  # fmt: skip
     as_json: JsonOption = False

@@ -58,12 +58,12 @@ class Tune(Command):
 
     model: ModelArgument
     output: Path = declare(
-        "What was found; one that is there is continued.",
+        "The tuning file; an existing file is continued.",
         Path("tuned.json"), "FILE.json", names=OUTPUT,
     )  # fmt: skip
-    seconds: float = declare("How long to measure, about.", 60.0, "S", low=1, high=86_400)
+    seconds: float = declare("The approximate measuring time.", 60.0, "S", low=1, high=86_400)
     planning: _Tuned
-    as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
+    as_json: bool = declare("Print one JSON object instead of text.", False, names=JSON)
 
     def run(self) -> None:
         """Measure, write, compare. Raises CsdfgenError, also KeyboardInterrupt after what was found is

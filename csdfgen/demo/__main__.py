@@ -147,7 +147,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             ("whole layers, dead tensors freed", "modelled", figure("whole_layer_live")),
         ],
         [
-            ("csdfgen, alive at one time", "planned", figure("peak_live")),
+            ("csdfgen, peak of live bytes", "planned", figure("peak_live")),
             ("csdfgen, the arena", "planned", figure("arena")),
             ("  of which written in a frame", "measured", [_mib(c.touched) for c in runs]),
             ("  of which workspace at most", "planned", figure("workspace")),

@@ -19,18 +19,25 @@ CHARTS: dict[str, tuple[str, str]] = {}
 
 FIGURES = MappingProxyType(
     {
-        "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
-        "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
-        "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes of rows, sums and needed workspace alive at one time",
-        "lower_bound": "phased: no order of these firings has a lower peak",
-        "arena": "phased: the one arena with everything in it",
-        "workspace": "in the arena: the most scratch that the kernel of any firing takes",
-        "outputs": "outside the arena: the arrays that the caller gets; 0 if outputs stay in the arena or are streamed",
+        "sum_of_tensors": "one buffer per activation tensor, no sharing",
+        "whole_layer_live": "layer by layer, dead tensors freed: peak of live bytes",
+        "sum_of_capacities": "by phases: all buffers at capacity, no sharing",
+        "peak_live": "by phases: peak of live bytes (rows, sums, needed workspace)",
+        "lower_bound": "by phases: no firing order has a lower peak",
+        "arena": "by phases: the arena, which holds all of it",
+        "workspace": "in the arena: the largest scratch of a kernel",
+        "outputs": "outside the arena: output arrays of the caller; 0 if outputs stay in the arena or are streamed",
         "parameters": "weights and biases",
     }
 )
 """Memory figures of a plan in bytes, and what they mean (docs/plan.md)."""
+
+
+def _ratio(used: int, other: int, name: str, digits: int) -> str:
+    """How many times less, or how many times as much, than a figure."""
+    if used < other:
+        return f"{other / max(1, used):.{digits}f} times less than {name}"
+    return f"{used / max(1, other):.2f} times {name}"
 
 
 def compare_whole_layers(
@@ -41,21 +48,17 @@ def compare_whole_layers(
 
     >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20, "parameters": 2**20}
     >>> compare_whole_layers({**sizes, "whole_layer_live": 2**21}, 2**21)[0]
-    ('gained', 'in all 2.000 MiB; whole_layer_live and parameters are 1.50 times that')
+    ('gained', 'in all 2.000 MiB, 1.50 times less than whole_layer_live and parameters')
     >>> compare_whole_layers({**sizes, "whole_layer_live": 2**19}, 2**21)[1]
-    ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    ('larger', 'arena and outputs take 1.000 MiB, 2.00 times whole_layer_live, 3.0 times less than sum_of_tensors')
     """
     used, whole = figures["arena"] + figures["outputs"], figures["whole_layer_live"]
     what = "arena and outputs take" if figures["outputs"] else "arena takes"
-    sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
-    below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
-    above = [
-        f"{name} is {n / max(1, used):.1f} times that" for name, n in sizes.items() if n > used
-    ]
-    ratios = ["that is " + " and ".join(below)] * bool(below) + above
+    names = ("whole_layer_live", "sum_of_tensors")
+    ratios = ", ".join(_ratio(used, figures[name], name, 1) for name in names)
     both = whole + figures["parameters"]
-    in_all = f"in all {total / 2**20:,.3f} MiB; whole_layer_live and parameters are {both / max(1, total):.2f} times that"
-    activations = f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
+    in_all = f"in all {total / 2**20:,.3f} MiB, {_ratio(total, both, 'whole_layer_live and parameters', 2)}"
+    activations = f"{what} {used / 2**20:,.3f} MiB, {ratios}"
     return (_compared(total, both), in_all), (_compared(used, whole), activations)
 
 

@@ -105,15 +105,16 @@ class PlanOptions:
     """
 
     rows: str = declare(
-        "How many rows of its output a layer computes at a time. A number; auto: rows of about 64 pixels together; "
-        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole "
-        "input (global pooling, fully connected) takes it at once, as in the paper. Single layers and inputs by "
-        "name, after commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time.",
+        "Slab height: the number of output rows that a layer computes at a time. A number; auto: rows of about 64 "
+        "pixels together; whole: all rows at once, as in other runtimes; paper: one row, but all rows for global "
+        "pooling and fully connected layers, as in the paper. Individual layers and inputs follow after commas: "
+        "4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time.",
         "auto", kind=kinds.HEIGHTS, shown="auto", stored=True,
     )  # fmt: skip
     fuse: str = declare(
-        "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations run in the "
-        "slab, Add in place, Concat and Split as views, and a function that is spelled out (x * Sigmoid(x)) is one layer.",
+        "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations are fused, "
+        "Add runs in place, Concat and Split become views, and composite functions such as x * Sigmoid(x) become one "
+        "layer.",
         "full", kind=word("none", "fold", "full"), shown="full", stored=True,
     )  # fmt: skip
     image: str = declare(
@@ -121,142 +122,140 @@ class PlanOptions:
         "streamed", kind=word("streamed", "resident"), shown="streamed", stored=True,
     )  # fmt: skip
     experts: bool = declare(
-        "What is multiplied by one number that a gate may choose to be zero becomes a branch that is computed if it is "
-        "not: experts of a mixture that was exported with all of them.",
+        "Skip the experts of a mixture whose gate is zero: a subgraph that is multiplied by a scalar gate becomes a "
+        "branch.",
         False, kind=kinds.FLAG,
     )  # fmt: skip
     policy: str = declare(
-        "The order of firings: demand, as late as its reader allows; eager, as deep as possible; layers, one layer "
-        "after another; bounded, as far ahead as the memory that demand takes allows.",
+        "The order of firings. demand: as late as the consumer allows; eager: as deep as possible; layers: layer by "
+        "layer; bounded: as far ahead as the memory of demand allows.",
         "best",
         kind=word("demand", "eager", "layers", "bounded", hidden=("best", "overlap", "batches")),
-        shown="best, the order of least memory that is found", stored=True,
+        shown="best, the smallest that is found", stored=True,
     )  # fmt: skip
     goal: str = declare(
-        "The goal for slab heights that --rows does not give. balanced: least bytes * seconds^2, parameters included, and "
-        "never more than whole layers; memory: the least memory; speed: the least time; throughput: most images a second "
-        "on several processors (--threads), each with layers of its own, for --frames images.",
+        "The objective that chooses slab heights not given by --rows. balanced: least bytes * seconds^2, parameters "
+        "included, never above layer-by-layer execution; memory: least memory; speed: least time; throughput: most "
+        "images per second on several processors (--threads), each with its own layers, for --frames images.",
         "balanced", kind=word("balanced", "memory", "speed", "throughput"), panel=GOALS, shown="balanced",
     )  # fmt: skip
     memory: int = declare(
-        "The fastest plan within this memory: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
+        "The fastest plan within this memory: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB or a number of bytes.",
         0, kind=kinds.SIZE, panel=GOALS,
     )  # fmt: skip
     count: str = declare(
-        "The bytes that --memory limits, that the goal memory makes least, and that the goal balanced weighs against time. "
-        "activations: arena and outputs; total: constants and the program too. Without it, the goal balanced weighs "
-        "parameters too, but for devices with their constants in flash, and others count activations.",
+        "The bytes that --memory limits and that the goals count. activations: arena and outputs; total: constants "
+        "and the program too. By default only the goal balanced counts parameters, unless the device keeps constants "
+        "in flash.",
         "auto", kind=word("activations", "total", hidden=("auto",)), panel=GOALS,
     )  # fmt: skip
     constants: int = declare(
-        "At most so many bytes of what is only read, constants and the program, as in flash: 1MiB.",
+        "A limit for read-only data, constants and the program, as in flash: 1MiB.",
         0, kind=kinds.SIZE, panel=GOALS,
     )  # fmt: skip
     latency: float = declare(
-        "The smallest plan that takes no longer on --device: 20ms, 0.5s, 300us.",
+        "The smallest plan within this predicted time on --device: 20ms, 0.5s, 300us.",
         0.0, kind=kinds.TIME, panel=GOALS,
     )  # fmt: skip
     energy: float = declare(
-        "With --requests: all images take no more on --device: 2J, 500mJ. Power times time, and what the device's "
-        "operations and bytes cost.",
+        "With --requests: the energy limit for all images on --device, static power included: 2J, 500mJ.",
         0.0, kind=kinds.ENERGY, panel=GOALS,
     )  # fmt: skip
     threads: int = declare(
-        "With the goal throughput: processors that layers are mapped to.",
+        "With the goal throughput: the number of processors.",
         0, kind=kinds.IMAGES, panel=GOALS, users=frozenset({"keyword"}), shown="those of the device",
     )  # fmt: skip
     device: str = declare(
-        "The device that times are predicted for, see csdfgen devices; with the goal throughput several with commas, one for "
-        "each processor.",
+        "The device for which times are predicted (see csdfgen devices); with the goal throughput, one per "
+        "processor, separated by commas.",
         "", "NAME|FILE.toml", kind=kinds.TEXT, panel=GOALS,
-        shown="a core of a server, in round numbers",
+        shown="one server core, in round numbers",
     )  # fmt: skip
     probability: str = declare(
-        "How often the conditions of Ifs are true, for predicted times: early_exit=0.7,expert_3=0.25. Without it the "
-        "branch that takes longer counts.",
+        "The probability that the condition of an If is true, for predicted times: early_exit=0.7,expert_3=0.25. By "
+        "default the slower branch counts.",
         "", kind=kinds.PROBABILITIES, panel=GOALS,
     )  # fmt: skip
     effort: str = declare(
-        "The duration of the search; Ctrl-C ends it with the best plan so far.",
+        "The search effort, or its duration; Ctrl-C returns the best plan so far.",
         "low", kind=kinds.EFFORT, panel=GOALS, shown="low",
     )  # fmt: skip
     recompute: float = declare(
-        "Rows may be computed again instead of stored, with up to F times the multiply-accumulates.",
+        "Allow rows to be recomputed instead of stored, up to F times the multiply-accumulates.",
         1.0, kind=kinds.FACTOR, panel=GOALS, shown="1",
     )  # fmt: skip
     pack: str = declare(
-        "How rows are placed: fast; or exact, which proves the smallest arena or gives a bound.",
+        "Offset assignment: fast, or exact, which proves the smallest arena or reports a bound.",
         "fast", kind=word("fast", "exact"), panel=GOALS, shown="fast",
     )  # fmt: skip
     result: str = declare(
-        "stored: outputs are arrays outside the arena; arena: they are in it, until the next frame; streamed: their "
-        "rows are handed on as they are made.",
+        "stored: outputs are arrays outside the arena; arena: they are views of the arena, valid until the next "
+        "frame; streamed: rows are passed on as they are computed.",
         "stored", kind=word("stored", "arena", "streamed", hidden=("auto",)), panel=GOALS,
-        shown="arena where that saves much memory, else stored", asked="auto",
+        shown="arena if that saves much memory, else stored", asked="auto",
     )  # fmt: skip
     tiles: str = declare(
-        "Regions of layers that are computed a few columns at a time, as --recompute finds them.",
+        "Groups of layers that are computed in column tiles, as found by --recompute.",
         "", kind=kinds.TEXT, users=frozenset({"keyword"}),
     )  # fmt: skip
     backend: str = declare(
-        "The backend that executes the plan; its scratch is planned. numpy; native: C, which is built once on this "
-        "machine, faster and with less scratch; opencl, cuda: a device; auto: native if there is a C compiler.",
+        "The backend that executes the plan and whose scratch is planned. native: C kernels, compiled once on this "
+        "machine; numpy; opencl, cuda: a GPU or accelerator; auto: native if there is a C compiler.",
         ALWAYS, kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
     )  # fmt: skip
     cl_device: str = declare(
-        "The device of --backend opencl: a number, or a part of its name; see csdfgen devices --opencl.",
+        "The OpenCL device, by number or part of its name; see csdfgen devices --opencl.",
         "", "N|NAME", kind=kinds.TEXT, panel=GOALS, users=frozenset({"flag", "keyword"}),
         shown="the first GPU, else the first device", here=True,
     )  # fmt: skip
     weights: str = declare(
-        "copied: weights, and packed weights, are memory of this process; mapped: they are in the model's file, and in one of "
-        "the user's cache, whose pages processes share, are read when they are needed and may leave memory; auto: mapped where "
-        "the cache can be written, and they take 1 MiB and more.",
+        "copied: weights and packed weights are private memory; mapped: they are memory-mapped from the model file "
+        "and a cache file, so that processes share pages, which are loaded on demand; auto: mapped if the cache is "
+        "writable and they take 1 MiB or more.",
         "auto", kind=word("auto", "copied", "mapped"), panel=GOALS, users=frozenset({"flag", "keyword"}),
         shown="auto", here=True,
     )  # fmt: skip
     exact: bool = declare(
-        "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
+        "Do not use Winograd convolution, whose rounding differs by about 1e-5 (relative).",
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
     requantize: str = declare(
-        "How sums, products and averages of int8 become bytes. float: by a factor in float32, as in onnxruntime; integer: by an "
-        "integer of up to 31 bits and a shift, for processors without floating point: the true value, rounded to the "
-        "nearest, ties upwards. Results then differ in rare bytes, by one step.",
+        "How int8 results are rescaled. float: by a float32 factor, as in onnxruntime; integer: by an integer "
+        "multiplier of up to 31 bits and a shift, for processors without floating point, rounded to nearest with "
+        "ties upwards. Rare bytes then differ by one step.",
         "float", kind=word("float", "integer"), panel=GOALS, shown="float",
     )  # fmt: skip
     fallback: bool = declare(
-        "Layers without native code are computed by numpy; without this option such a layer is refused by name.",
+        "Compute layers without native code in numpy, instead of refusing them.",
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
     tuning: str = declare(
-        "Compute each layer by the variant that csdfgen tune found to be the fastest here, and predict times by it.",
+        "Use the fastest kernel variant of each layer as measured by csdfgen tune, and its times for predictions.",
         "", "FILE.json", kind=kinds.TEXT, panel=GOALS,
     )  # fmt: skip
     ways: str = declare("Variants of kernels, as text.", "", kind=kinds.TEXT, users=frozenset())
     fast: int = declare(
-        "With --slow: a small fast memory, which holds the rows that are moved most; 256KiB.",
+        "With --slow: the size of a small fast memory, for the most used rows: 256KiB.",
         0, kind=kinds.SIZE, panel=MEMORIES,
     )  # fmt: skip
     slow: int = declare(
-        "With --fast: the large slow memory, which holds the others; 8MiB.",
+        "With --fast: the size of the large slow memory: 8MiB.",
         0, kind=kinds.SIZE, panel=MEMORIES,
     )  # fmt: skip
     frames: int = declare(
-        "Plan N images in one order, the next of which enters before the last has left; a batch of 1 becomes one of "
-        "N.",
+        "Plan N images in one pipelined schedule; a model of batch 1 becomes one of batch N.",
         1, kind=kinds.IMAGES, panel=MEMORIES, low=1, high=kinds.MOST_IMAGES, shown="1", stored=True,
     )  # fmt: skip
     batching: str = declare(
-        "joint: images and slab heights together; vbs: a batch for each layer as in paper 000, corrected; vbs-paper: "
-        "as printed; greedy: layer after layer; fbs: one batch for all.",
+        "joint: batches and slab heights together; vbs: a batch per layer as in paper 000, corrected; vbs-paper: as "
+        "printed; greedy: layer by layer; fbs: one batch for all layers.",
         "", kind=word("fbs", "greedy", "vbs-paper", "vbs", "joint"), panel=MEMORIES,
         shown="joint, with --requests",
     )  # fmt: skip
     batches: str = declare(
-        "Of --frames images those that layers work on at once, whole: a number, all, or by name after commas: "
-        "1,fc6=all,conv5=6+2.",
+        "With --frames: the number of images that a layer computes at once: a number or all, and by layer name after "
+        "commas: 1,fc6=all,conv5=6+2.",
         "", kind=kinds.BATCHED, panel=MEMORIES,
     )  # fmt: skip
 
@@ -328,8 +327,8 @@ class PlanOptions:
 
 
 REQUESTS = Option(
-    "Plan R images that come together: which layers work on how many at once is chosen by --batching; --memory and "
-    "--latency are those of all of them. Several numbers make a table of plans.",
+    "Plan R images that arrive together; --batching chooses the batch of each layer, and --memory and --latency "
+    "apply to all R. Several numbers make a table of plans.",
     "R[,R...]",
     MEMORIES,
     low=1,

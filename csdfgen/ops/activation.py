@@ -479,7 +479,7 @@ _CONSTANT_CLIP = elementwise(
 )
 
 _FLOAT = same_types(FLOATS)
-_ERF_NOTE = "the error function within 1e-7 of its value, in float64 too"
+_ERF_NOTE = "erf is accurate to 1e-7, in float64 too"
 
 _wide = partial(elementwise, types=_FLOAT, compute_in=accumulator_type)
 """Of several calls, which would round float16 several times."""
@@ -499,7 +499,7 @@ OPERATORS: tuple[Operator, ...] = (
         normalise=_inference_only,
         aliases=first_operand_alias,
         constant_inputs=frozenset({2}),
-        notes="inference only, without mask: a view",
+        notes="inference only; a view; no mask output",
     ),
     _wide("Elu", _exponential, attributes={"alpha": 1.0}),
     _wide("Erf", _erf, since=9, notes=_ERF_NOTE),

@@ -210,7 +210,8 @@ def _bits_types(node: Node, dtypes: Sequence[str]) -> str:
     sizes = [np.dtype(name).itemsize for name in (*dtypes, target)]
     if sizes[0] != sizes[1]:
         raise ModelError(
-            f"to={node.attributes['to']} ({target}) has {sizes[1]} bytes, the input's {dtypes[0]} has {sizes[0]}; BitCast "
+            f"to={node.attributes['to']} ({target}) has {sizes[1]} bytes, the input's {dtypes[0]} has {sizes[0]}; "
+            "BitCast "
             "keeps the number of bytes"
         )
     return target
@@ -283,7 +284,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"},
         normalise=_no_attributes,
         aliases=first_operand_alias,
-        notes="to bfloat16, float16, 32, 64, signed and unsigned integers, bool; a view where the type stays",
+        notes="to float16, bfloat16, float32, float64, integers, bool; a view if the type is unchanged",
     ),
     elementwise(
         "CastLike",
@@ -293,7 +294,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"saturate": 1, "round_mode": "up"},
         normalise=_no_attributes,
         aliases=first_operand_alias,
-        notes="to the types of Cast; a view where the type stays",
+        notes="to the types of Cast; a view if the type is unchanged",
     ),
     elementwise("Div", _divide, same_types(NUMERIC), operands=2),
     elementwise("Max", _folded(maximum), same_types(NUMERIC), operands=None),

@@ -474,8 +474,8 @@ ATTENTION = Operator(
             "softmax_precision": 1,
         }
     ),
-    structure="row-phased; whole when no axis of rows survives",
-    notes="Rows of queries need all keys and values. The mask must be a constant, past keys and values are refused.",
+    structure="row-phased; whole if the output has no row axis",
+    notes="Query rows need all keys and values. The mask must be a constant; past keys and values are refused.",
     multiplies=True,
 )
 

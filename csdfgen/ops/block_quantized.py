@@ -63,7 +63,8 @@ def _floats(
     wanted = (*integers.shape[:axis], scales.shape[axis], *integers.shape[axis + 1 :])
     if scales.shape != wanted or groups.min() < 0 or groups.max() >= scales.shape[axis]:
         raise ModelError(
-            f"scales of shape {list(scales.shape)} for weights of shape {list(integers.shape)}; blocks along axis {axis} need "
+            f"scales of shape {list(scales.shape)} for weights of shape {list(integers.shape)}; blocks along axis "
+            f"{axis} need "
             f"{list(wanted)}, and {groups.max() + 1} of them"
         )
     return (centred * np.take(scales, groups, axis)).astype(scales.dtype)
@@ -82,7 +83,8 @@ def _matmul(make: Composition, node: Node) -> Results:
     bytes_ = blocks * block * bits // 8
     if packed.size != outputs * bytes_ or scales.size != outputs * blocks:
         raise ModelError(
-            f"weights of shape {list(packed.shape)} and {scales.size} scales; {outputs} x {bytes_} bytes and {outputs} x "
+            f"weights of shape {list(packed.shape)} and {scales.size} scales; {outputs} x {bytes_} bytes and "
+            f"{outputs} x "
             f"{blocks} scales are needed"
         )
     zero: np.ndarray | int = 2 ** (bits - 1)
@@ -237,9 +239,9 @@ OPERATORS: tuple[Operator, ...] = (
         cost=lambda layer, out: MATMUL.cost(_on_floats(layer), out),
         mode=lambda layer: MATMUL.mode(_on_floats(layer)),
         shift_invariant=True,
-        structure="row-phased; whole when no axis of rows survives the product",
-        notes="Weights of 4 bits are stored in 4 bits; others, and those with g_idx or zero points of floats, become floats. "
-        "The product is one of floats with any accuracy_level.",
+        structure="row-phased; whole if the product contracts the row axis",
+        notes="4-bit weights stay packed; other widths, g_idx and float zero points are expanded to float. "
+        "The product is computed in float at every accuracy_level.",
         multiplies=True,
     ),
     composed_operator(
@@ -248,6 +250,6 @@ OPERATORS: tuple[Operator, ...] = (
         domain=MICROSOFT,
         attributes={"bits": 4, "block_size": 128, "gather_axis": 0, "quantize_axis": 1},
         constant_inputs=(0, 2, 3),
-        notes="Of bytes (uint8), which become a table of floats.",
+        notes="uint8 data, expanded to a float table.",
     ),
 )

@@ -345,7 +345,8 @@ def _rotated(
     for table in (cos, sin):
         if tuple(table.shape) != wanted:
             raise ModelError(
-                f"a cache gives angles of shape {list(table.shape)}, {list(wanted)} (images, positions, pairs) is needed"
+                f"a cache gives angles of shape {list(table.shape)}, {list(wanted)} (images, positions, pairs) is "
+                "needed"
             )
     side = (images, count, 1, pairs) if flat else (images, 1, count, pairs)
     cos, sin = (make.reshaped(table, side) for table in (cos, sin))
@@ -369,8 +370,8 @@ def _rotated(
 
 # The table ----------------------------------------------------------------------------------------
 
-_BY_AXES = "row-phased; whole when an axis is the row axis"
-_PRODUCT = "row-phased; whole when no axis of rows survives the product"
+_BY_AXES = "row-phased; whole along the row axis"
+_PRODUCT = "row-phased; whole if the product contracts the row axis"
 
 OPERATORS: tuple[Operator, ...] = (
     composed_operator("Trilu", _triangle, since=14, attributes={"upper": 1}, constant_inputs=(1,)),
@@ -380,7 +381,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=7,
         attributes={"axis": None},
         structure="row-phased; whole along the row axis",
-        notes="Before opset 13 all axes from `axis` on are one.",
+        notes="Before opset 13, treats all axes from `axis` on as one.",
     ),
     composed_operator("BiasGelu", _biased_gelu, domain=MICROSOFT),
     composed_operator("FastGelu", _biased_gelu, domain=MICROSOFT),
@@ -408,7 +409,7 @@ OPERATORS: tuple[Operator, ...] = (
             "activation": "",
             "activation_params": None,
         },
-        notes="A Conv, an Add, and an activation.",
+        notes="Conv, Add and an activation.",
         multiplies=True,
     ),
     composed_operator(
@@ -426,7 +427,7 @@ OPERATORS: tuple[Operator, ...] = (
             "transB": 0,
         },
         structure=_PRODUCT,
-        notes="A Gemm and an activation.",
+        notes="Gemm and an activation.",
         multiplies=True,
     ),
     *(
@@ -448,7 +449,7 @@ OPERATORS: tuple[Operator, ...] = (
         _simplified,
         attributes={"axis": -1, "epsilon": 1e-5, "stash_type": 1},
         structure=_BY_AXES,
-        notes="RMSNormalization, as onnxruntime writes it into ONNX's own domain.",
+        notes="RMSNormalization as onnxruntime exports it, in the default domain.",
     ),
     *(
         composed_operator(
@@ -457,7 +458,7 @@ OPERATORS: tuple[Operator, ...] = (
             domain=MICROSOFT,
             attributes={"epsilon": _SKIP_EPSILON},
             structure=_BY_AXES,
-            notes="Outputs 0 and 3, the sum, are computed.",
+            notes="Computes outputs 0 and 3 (the sum).",
         )
         for op_type in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
     ),
@@ -479,7 +480,7 @@ OPERATORS: tuple[Operator, ...] = (
                 "groups": REQUIRED,
             },
             structure="whole",
-            notes="GroupNormalization, and SiLU.",
+            notes="GroupNormalization and SiLU.",
         )
         for op_type, write in (("GroupNorm", _group_norm), ("SkipGroupNorm", _skipped_group_norm))
     ),

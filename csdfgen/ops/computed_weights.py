@@ -107,7 +107,8 @@ def _product(make: Composition, node: Node, x: Operand, weights: Operand) -> Ope
     group = int(node.attributes.get("group", 1))
     if not 3 <= rank <= 5 or len(weights.shape) != rank or str(x.dtype) not in FLOATS:
         raise ModelError(
-            f"input of shape {list(x.shape)}, {x.dtype}, and weights of shape {list(weights.shape)}; 3 to 5 axes of floats "
+            f"input of shape {list(x.shape)}, {x.dtype}, and weights of shape {list(weights.shape)}; 3 to 5 axes of "
+            "floats "
             "are needed"
         )
     if group < 1 or few * group != channels or outputs % group:
@@ -173,7 +174,7 @@ def _one_or_more(operator: Operator, write: Write) -> Operator:
             return computed(node)
         return (operator.build(node),)
 
-    computes = "with computed weights slices and a product of matrices"
+    computes = "computed weights become slices and a matrix product"
     return replace(
         operator,
         parts=parts,

@@ -498,8 +498,8 @@ CONV = Operator(
     joins=_joins,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType(_ATTRIBUTES),
-    structure="row-phased; accumulating when one output row without row padding sums several input rows",
-    notes="1-D to 3-D, any group, negative pads (crops); float16 is summed in float32; "
+    structure="row-phased; accumulating if a single output row without row padding sums several input rows",
+    notes="1-D to 3-D; any group; negative pads crop; float16 accumulates in float32; "
     "weights and bias are constants",
 )
 
@@ -513,7 +513,7 @@ CONV_TRANSPOSE = Operator(
     takes=lambda layer, position: Takes.SPREAD,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType({**_ATTRIBUTES, "output_padding": None, "output_shape": None}),
-    notes="1-D to 3-D, any group; float16 is summed in float32; weights and bias are constants; pads are not negative",
+    notes="1-D to 3-D; any group; float16 accumulates in float32; weights and bias are constants; no negative pads",
 )
 
 OPERATORS: tuple[Operator, ...] = (CONV, CONV_TRANSPOSE)

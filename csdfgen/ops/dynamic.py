@@ -147,14 +147,14 @@ OPERATORS: tuple[Operator, ...] = (
         _matmul,
         domain=MICROSOFT,
         structure="whole",
-        notes="The range of the left operand is known when all of it is.",
+        notes="The range depends on the whole left operand.",
         multiplies=True,
     ),
     composed_operator(
         "MatMulIntegerToFloat",
         _to_float,
         domain=MICROSOFT,
-        structure="row-phased; whole when no axis of rows survives the product",
+        structure="row-phased; whole if the product contracts the row axis",
         multiplies=True,
     ),
     composed_operator(
@@ -164,7 +164,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={**ATTRIBUTES, "input_forget": 0},
         constant_inputs=(W, R, B, LENGTHS, W_SCALE, W_ZERO, R_SCALE, R_ZERO),
         structure="whole",
-        notes=f"Up to {MOST_STEPS} steps, which are written out, since each quantizes its state by its own range.",
+        notes=f"Up to {MOST_STEPS} steps, which are unrolled: each quantizes its state by its own range.",
         multiplies=True,
     ),
 )

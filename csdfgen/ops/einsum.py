@@ -202,8 +202,8 @@ OPERATORS: tuple[Operator, ...] = (
         _einsum,
         since=12,
         attributes={"equation": REQUIRED},
-        structure="row-phased; whole when no axis of rows survives the product",
-        notes="Transposes, products of matrices, products and sums.",
+        structure="row-phased; whole if the product contracts the row axis",
+        notes="Lowered to transposes, matrix products, products and sums.",
         multiplies=True,
     ),
 )

@@ -163,7 +163,11 @@ def elementwise(
         constant_inputs=constant_inputs,
         attributes=accepted,
         notes=notes
-        or ("" if operands == 1 else "operands without the output's rows are read whole"),
+        or (
+            ""
+            if operands == 1
+            else "an operand that is broadcast along the row axis is read as a whole"
+        ),
     )
 
 
@@ -201,7 +205,8 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
         operand = require(node, position)
         if 0 in operand.shape:
             raise ModelError(
-                f"input {position} has shape {operand.shape}, without elements; give its free sizes with {option('shapes')}"
+                f"input {position} has shape {operand.shape}, without elements; give its free sizes with "
+                f"{option('shapes')}"
             )
         found.append(operand)
     return found

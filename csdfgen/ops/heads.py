@@ -429,7 +429,7 @@ def _projected(make: Composition, node: Node) -> Results:
 
 
 _NOTES = (
-    "Rows of queries need all keys and values. Past keys and values are joined with the new ones."
+    "Query rows need all keys and values. Past keys and values are concatenated with the new ones."
 )
 
 _PADDED = {"mask_filter_value": _FILTER, "num_heads": REQUIRED, "scale": 0.0, "unidirectional": 0}

@@ -468,7 +468,8 @@ def _build_one_hot(node: Node) -> Layer:
     given = require_constant(node, 1)
     if given.size != 1 or values.shape != (2,):
         raise ModelError(
-            f"depth of shape {list(given.shape)} and values of shape {list(values.shape)}; one number and two are needed"
+            f"depth of shape {list(given.shape)} and values of shape {list(values.shape)}; one number and two are "
+            "needed"
         )
     rank, depth = len(indices.shape), int(given.item())
     axis = normalize_axis(int(node.attributes.get("axis", -1)), rank + 1)
@@ -521,7 +522,7 @@ def _of_computed(constant_indices: Operator, computed: Operator) -> Operator:
         kernel=lambda layer: of(layer).kernel(layer),
         mode=lambda layer: of(layer).mode(layer),
         constant_inputs=frozenset(),
-        notes="Where an index is computed and outside of its axis, it wraps around the axis.",
+        notes="Computed indices outside the axis wrap around.",
     )
 
 
@@ -541,12 +542,12 @@ def _operator(
     )
 
 
-_WRAPS = "An index that is outside of its axis wraps around the axis."
+_WRAPS = "Indices outside the axis wrap around."
 _SCATTER: Mapping[str, Any] = {
     "input_rows": whole_rows,
     "mode": lambda layer: Mode.WHOLE,
     "structure": "whole",
-    "notes": f"{_WRAPS} Of updates of one element the last counts.",
+    "notes": f"{_WRAPS} The last update of an element wins.",
 }
 
 OPERATORS: tuple[Operator, ...] = (
@@ -577,7 +578,7 @@ OPERATORS: tuple[Operator, ...] = (
         parts=_parts_of_scatter_nd,
         **{
             **_SCATTER,
-            "notes": f"{_SCATTER['notes']} Updates of constant positions of one axis become a Concat.",
+            "notes": f"{_SCATTER['notes']} Updates at constant positions of one axis become a Concat.",
         },
     ),
     _operator(

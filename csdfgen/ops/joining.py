@@ -182,7 +182,7 @@ CONCAT = Operator(
     takes=lambda layer, position: Takes.SPREAD,
     attributes=MappingProxyType({"axis": REQUIRED}),
     structure="row-phased",
-    notes="Operands take the row axis of the first that has one; others are read whole. Within the row no copy is needed.",
+    notes="Concatenation within a row needs no copy.",
 )
 
 
@@ -273,7 +273,7 @@ SPLIT = Operator(
     constant_inputs=frozenset({1}),
     attributes=MappingProxyType({"axis": 0, "split": None, "num_outputs": None}),
     structure="row-phased; accumulating along the row axis",
-    notes="Parts of a row are views. Along the row axis a slab of the input is held and all outputs.",
+    notes="Parts of a row are views. A split along the row axis holds all outputs.",
 )
 
 
@@ -374,8 +374,8 @@ SLICE = Operator(
     shift_invariant=True,
     constant_inputs=frozenset({1, 2, 3, 4}),
     attributes=MappingProxyType({"starts": None, "ends": None, "axes": None}),
-    structure="row-phased; whole when rows are reversed",
-    notes="A negative step along the row axis begins with the last row. One cut within the row with step 1 is a view.",
+    structure="row-phased; whole if rows are reversed",
+    notes="One slice within a row with step 1 is a view.",
 )
 
 
@@ -478,7 +478,7 @@ GATHER = Operator(
     mode=_gather_mode,
     constant_inputs=frozenset({1}),
     attributes=MappingProxyType({"axis": 0}),
-    structure="row-phased; whole when rows are gathered out of order",
+    structure="row-phased; whole if rows are gathered out of order",
 )
 
 # GatherND ----------------------------------------------------------------------------------------
@@ -543,7 +543,7 @@ GATHER_ND = replace(
     mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,
     attributes=MappingProxyType({"batch_dims": 0}),
-    structure="row-phased; whole when rows are gathered out of order, or by several coordinates",
+    structure="row-phased; whole if rows are gathered out of order, or by several coordinates",
 )
 
 # Constant ----------------------------------------------------------------------------------------
@@ -570,7 +570,7 @@ CONSTANT = Operator(
     cost=output_elements,
     mode=lambda layer: Mode.WHOLE,
     structure="whole",
-    notes="A layer only where its reader needs rows, or where a network computes nothing else.",
+    notes="Folded, unless its reader needs rows.",
 )
 
 

@@ -518,8 +518,8 @@ GEMM = Operator(
     shift_invariant=_repeats,
     state=accumulator_format,
     attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
-    structure="row-phased; whole when no axis of rows survives the product; accumulating after Flatten (with --fuse full)",
-    notes="A vector times a matrix is one phase. Operands may be constant or computed; one that is contracted is read whole.",
+    structure="row-phased; whole if the product contracts the row axis; accumulating after Flatten (with --fuse full)",
+    notes="A vector times a matrix is one phase; an operand whose rows are contracted is read as a whole.",
 )
 
 MATMUL = replace(
@@ -527,7 +527,7 @@ MATMUL = replace(
     op_type="MatMul",
     build=_build_matmul,
     attributes=MappingProxyType({}),
-    notes="Operands may be constant or computed; one whose rows are contracted is read whole.",
+    notes="An operand whose rows are contracted is read as a whole.",
 )
 
 OPERATORS: tuple[Operator, ...] = (GEMM, MATMUL)

@@ -161,7 +161,6 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"kernel_shape": REQUIRED, "pads": None, "strides": None},
         constant_inputs=(2,),
         structure="whole",
-        notes="Indices are places in the flattened output, of the shape that output_shape says (as onnxruntime; in ONNX's "
-        "test case they are places in the shape without it).",
+        notes="Indices refer to the flattened output of shape output_shape, as in onnxruntime; ONNX's test case disagrees.",
     ),
 )

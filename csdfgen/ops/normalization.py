@@ -479,7 +479,7 @@ def _operator(
     attributes: Mapping[str, Any],
     *,
     rowwise: bool = True,
-    structure: str = "row-phased; whole when an axis is the row axis",
+    structure: str = "row-phased; whole along the row axis",
     **more: Any,
 ) -> Operator:
     """A record of this family. rowwise operators may join their producer's slab, the others run in
@@ -512,7 +512,7 @@ OPERATORS: tuple[Operator, ...] = (
         {"epsilon": EPSILON, "momentum": 0.9, "spatial": 1, "training_mode": 0},
         structure="row-phased",
         takes=_batch_takes,
-        notes="For inference: training_mode=1, statistics as outputs and statistics per pixel (spatial=0) are refused.",
+        notes="Inference only: training_mode=1, statistics outputs and spatial=0 are refused.",
     ),
     _operator("LRN", _build_local_response, _local_response_kernel, _LRN, structure="row-phased"),
     _operator(
@@ -522,7 +522,7 @@ OPERATORS: tuple[Operator, ...] = (
         {"epsilon": EPSILON},
         rowwise=False,
         structure="whole",
-        notes="Every value depends on the mean and variance of its whole map.",
+        notes="Statistics cover the whole channel.",
     ),
     _operator(
         "GroupNormalization",
@@ -532,7 +532,7 @@ OPERATORS: tuple[Operator, ...] = (
         rowwise=False,
         structure="whole",
         since=18,
-        notes="Every value depends on the mean and variance of its whole group of maps.",
+        notes="Statistics cover the whole group of channels.",
     ),
     _operator(
         "LayerNormalization",
@@ -540,7 +540,7 @@ OPERATORS: tuple[Operator, ...] = (
         _STANDARDIZED,
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
         since=17,
-        notes="Row-phased over channels last, whole over channels first.",
+        notes="Row-phased if it normalizes the last axis (channels last).",
     ),
     _operator(
         "RMSNormalization",
@@ -563,7 +563,7 @@ OPERATORS: tuple[Operator, ...] = (
             _build_softmax,
             make_phase_kernel(_softmax),
             {"axis": None},
-            notes="Before opset 13 all axes from `axis` on are normalised together.",
+            notes="Before opset 13, normalizes all axes from `axis` on.",
         )
         for op_type in ("Softmax", "LogSoftmax")
     ),

@@ -275,8 +275,8 @@ PAD = Operator(
     pattern=_constant_rows,
     constant_inputs=frozenset({1, 2, 3}),
     attributes=MappingProxyType({"mode": "constant", "pads": None, "value": 0.0}),
-    structure="row-phased; whole when rows are wrapped around",
-    notes="Negative pads crop. Rows that are mirrored stay until their image is written.",
+    structure="row-phased; whole if rows wrap around",
+    notes="Negative pads crop.",
 )
 
 OPERATORS: tuple[Operator, ...] = (PAD,)

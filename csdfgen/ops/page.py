@@ -7,16 +7,16 @@ package below.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED, Operator
 
 STRUCTURES = {
-    "row-phased": "a phase writes a slab of output rows and needs the input rows of its window alone",
+    "row-phased": "a phase writes a slab of output rows and needs only the input rows of its window",
     "accumulating": "a phase adds a slab of input rows into a state of the output's size; the last phase completes it",
-    "whole": "one phase, all rows. Correct, and costs the memory of the whole tensor",
+    "whole": "a single phase computes all rows, and needs memory for the whole tensor",
 }
 """How an operator divides into phases -> what that means."""
 
@@ -24,35 +24,36 @@ _LISTED = ";\n".join(f"- **{name}**: {meaning}" for name, meaning in STRUCTURES.
 
 _HEADER = f"""# Operators
 
-On this page you can look up which ONNX operators csdfgen supports, and how each divides into phases. `make docs` generates
-the page from the table of operators. `csdfgen operators` prints the same list, and `csdfgen operators NAME` one operator.
+On this page you can look up which ONNX operators csdfgen supports and how each is divided into phases. `make docs` generates
+it; `csdfgen operators NAME` prints one operator with its defaults. The number after a name is the oldest supported opset.
+Operators that are treated alike share a row.
 
 The phases of an operator are one of:
 
 {_LISTED}.
 
-"Constants" are inputs, by position, whose values must be known when the model is loaded. csdfgen refuses any attribute that is
-not listed.
+"Constants" are the inputs, by position, whose values must be known when the model is loaded. Attributes that are not listed are
+refused.
 
-Both backends compute every operator of the list. "Native" says how the native backend does: by a *kernel*, if the elements are
-float32, or bytes of an operator on quantized tensors, in a layout that the kernel reads; otherwise by *loops*, one for each call
-that numpy would make.
+Both backends compute every operator. The native backend uses a hand-written *kernel* for float32, and for the bytes of quantized
+operators, in the layouts that the kernel reads; otherwise it runs *loops*, one for each call that numpy would make.
 
-Operators of sequences (SplitToSequence, SequenceConstruct, SequenceEmpty, SequenceInsert, SequenceErase, SequenceAt,
-SequenceLength, ConcatFromSequence) become layers on their tensors when the model is loaded; positions and lengths must be
-constants by then. A tensor without elements is a constant, whatever computes it.
+Sequence operators (SplitToSequence, SequenceConstruct, SequenceEmpty, SequenceInsert, SequenceErase, SequenceAt,
+SequenceLength, ConcatFromSequence) are resolved when the model is loaded; positions and lengths must be constants by then.
 
-| operator | from opset | phases | native | constants | attributes | notes |
-|---|---|---|---|---|---|---|
+| operators | phases | native | constants | attributes | notes |
+|---|---|---|---|---|---|
 """
 
 
 def page(kernels: Collection[str] = ()) -> str:
-    """The page as Markdown: a line an operator, in alphabetical order. kernels: operators that have
-    native kernels of their own.
+    """The page as Markdown: a row for operators that differ in their names and opsets alone, by the first name. kernels:
+    operators that have native kernels of their own.
     """
-    lines = (_line(OPERATORS[name], name in kernels) for name in sorted(OPERATORS))
-    return _HEADER + "".join(lines)
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(OPERATORS):
+        rows.setdefault(_cells(OPERATORS[name], name in kernels), []).append(name)
+    return _HEADER + "".join(_row(names, cells) for cells, names in rows.items())
 
 
 def facts(operator: Operator) -> dict[str, Any]:
@@ -71,21 +72,23 @@ def facts(operator: Operator) -> dict[str, Any]:
     }
 
 
-def _line(operator: Operator, has_kernel: bool) -> str:
+def _row(names: Sequence[str], cells: tuple[str, ...]) -> str:
+    linked = ", ".join(f"[{name}]({OPERATORS[name].url}) {OPERATORS[name].since}" for name in names)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (linked, *cells)) + " |\n"
+
+
+def _cells(operator: Operator, has_kernel: bool) -> tuple[str, ...]:
     constants = ", ".join(str(position) for position in sorted(operator.constant_inputs))
     attributes = ", ".join(
         _attribute(name, value) for name, value in sorted(operator.attributes.items())
     )
-    cells = (
-        f"[{operator.op_type}]({operator.url})",
-        str(operator.since),
+    return (
         operator.structure,
         "kernel" if has_kernel else "loops",
         constants,
         attributes,
         operator.notes,
     )
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def _attribute(name: str, default: object) -> str:

@@ -322,7 +322,7 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         takes=partial(_takes, pool),
         joins=partial(_joins, pool),
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
-        structure="row-phased; accumulating where one window covers all rows"
+        structure="row-phased; accumulating if one window covers all rows"
         if sliding
         else "accumulating",
         notes=notes,
@@ -330,15 +330,16 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
 
 
 _AS_ONNXRUNTIME = (
-    "auto_pad=SAME_* with dilations pads as for a window without holes (as onnxruntime; ONNX pads for the dilated one). "
-    "With ceil_mode a last window counts if it starts inside the input or its beginning padding."
+    "As in onnxruntime, auto_pad=SAME_* ignores dilations. With ceil_mode, a last window counts if it starts inside "
+    "the input "
+    "or its begin padding."
 )
 
 AVERAGE_POOL = _operator(
     "AveragePool",
     _AVERAGE,
     {"count_include_pad": 0},
-    f"{_AS_ONNXRUNTIME} With count_include_pad the part of such a window beyond the end padding does not count.",
+    f"{_AS_ONNXRUNTIME} count_include_pad excludes what is beyond the end padding.",
 )
 GLOBAL_AVERAGE_POOL = _operator("GlobalAveragePool", _AVERAGE, {}, "")
 
@@ -347,7 +348,7 @@ OPERATORS: tuple[Operator, ...] = (
         "MaxPool",
         _MAX,
         {"storage_order": 0},
-        f"The output Indices is computed by layers of its own. {_AS_ONNXRUNTIME}",
+        f"Indices are computed by separate layers. {_AS_ONNXRUNTIME}",
     ),
     AVERAGE_POOL,
     _operator("LpPool", _LP, {"p": 2}, _AS_ONNXRUNTIME),

@@ -237,7 +237,7 @@ def _function(op_type: str, **attributes: Any) -> Operator:
         since=1,
         attributes=attributes,
         constant_inputs=frozenset({1, 2, 3, 4}),
-        notes="a table of 256",
+        notes="a table of 256 entries",
     )
     return replace(base, build=build_byte_layer(base.build), domain=MICROSOFT)
 
@@ -495,6 +495,6 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=frozenset({0, 1}),
         since=1,
         domain=MICROSOFT,
-        notes="operands of the output's own scale and zero point need no copy",
+        notes="operands with the output's scale and zero point need no copy",
     ),
 )

@@ -358,15 +358,15 @@ def _product(
         kernel=_product_kernel,
         joins=can_join_vectors,
         constant_inputs=frozenset(constants),
-        structure="row-phased; whole when no axis of rows survives the product",
+        structure="row-phased; whole if the product contracts the row axis",
         **more,
     )
 
 
-_EXACT = "sums are exact, whatever their order; rounding is onnxruntime's"
+_EXACT = "exact sums, rounded as in onnxruntime"
 
 OPERATORS: tuple[Operator, ...] = (
-    _conv("QLinearConv", _build_conv, range(1, 9), ", scales for each filter"),
+    _conv("QLinearConv", _build_conv, range(1, 9), ", per-filter scales"),
     _conv("ConvInteger", _build_conv_integer, (1, 3), "; the input's zero point may be computed"),
     _product(
         MATMUL,
@@ -374,7 +374,7 @@ OPERATORS: tuple[Operator, ...] = (
         _build_matmul,
         (1, 2, 4, 5, 6, 7),
         since=10,
-        notes=f"scales for each column of a constant operand; {_EXACT}",
+        notes=f"per-column scales of a constant operand; {_EXACT}",
     ),
     _product(
         MATMUL,
@@ -382,7 +382,7 @@ OPERATORS: tuple[Operator, ...] = (
         _build_matmul_integer,
         (3,),
         since=10,
-        notes=f"the zero point of the left operand may be computed; {_EXACT}",
+        notes=f"the left zero point may be computed; {_EXACT}",
     ),
     _product(
         GEMM,
@@ -392,6 +392,6 @@ OPERATORS: tuple[Operator, ...] = (
         since=1,
         domain=MICROSOFT,
         attributes=MappingProxyType(QGEMM),
-        notes=f"scales for each column of a constant operand; without an output scale the result is float32; {_EXACT}",
+        notes=f"per-column scales of a constant operand; float32 result without an output scale; {_EXACT}",
     ),
 )

@@ -159,7 +159,7 @@ _QUANTIZE = elementwise(
     },
     compute_in=lambda dtype: "float32",
     constant_inputs=frozenset({1, 2}),
-    notes="to int8, uint8, int16, uint16; one scale, one an index of an axis, or one a block",
+    notes="to int8, uint8, int16, uint16; per-tensor, per-axis or per-block scales",
 )
 
 
@@ -192,8 +192,8 @@ _DEQUANTIZE = elementwise(
     attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
     compute_in=lambda dtype: "float32",
     constant_inputs=frozenset({1, 2}),
-    notes="from int8, uint8, int16, uint16 and int32 (a bias); one scale, one an index of an axis, or one a block; from int4 and "
-    "uint4 of constants, which stay packed as weights of MatMul and Gemm (MatMulNBits)",
+    notes="from int8, uint8, int16, uint16, int32 (bias), and constant int4 and uint4, which stay packed as weights of MatMul "
+    "and Gemm; per-tensor, per-axis or per-block scales",
 )
 
 
@@ -254,6 +254,6 @@ OPERATORS: tuple[Operator, ...] = (
         since=11,
         mode=lambda layer: Mode.WHOLE,
         structure="whole",
-        notes="the range is known when all rows are",
+        notes="the range depends on all rows",
     ),
 )

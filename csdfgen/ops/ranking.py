@@ -43,7 +43,8 @@ def _build(node: Node) -> Layer:
     )
     if len(wanted) != 1 or not 0 < wanted[0] <= x.shape[axis]:
         raise ModelError(
-            f"K is {', '.join(map(str, wanted))}; axis {axis} has {x.shape[axis]} elements, of which 1 to all can be taken"
+            f"K is {', '.join(map(str, wanted))}; axis {axis} has {x.shape[axis]} elements, of which 1 to all can be "
+            "taken"
         )
     shape = (*x.shape[:axis], wanted[0], *x.shape[axis + 1 :])
     values, places = (
@@ -106,6 +107,6 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=frozenset({1}),
         attributes=MappingProxyType({"axis": -1, "k": None, "largest": 1, "sorted": 1}),
         structure="row-phased; whole along the row axis",
-        notes="Elements are in order even with sorted=0.",
+        notes="Sorted even with sorted=0.",
     ),
 )

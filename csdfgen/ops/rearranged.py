@@ -50,7 +50,8 @@ def _reversed(make: Composition, node: Node) -> Results:
     rank = len(x.shape)
     if sorted((batch, time)) != [0, 1] or rank < 2 or tuple(lengths.shape) != (x.shape[batch],):
         raise ModelError(
-            f"batch_axis={batch} and time_axis={time} are not 0 and 1, or {list(lengths.shape)} lengths do not fit an input "
+            f"batch_axis={batch} and time_axis={time} are not 0 and 1, or {list(lengths.shape)} lengths do not fit "
+            "an input "
             f"of shape {list(x.shape)}"
         )
     order = (batch, time, *range(2, rank))
@@ -82,7 +83,8 @@ def _written(make: Composition, node: Node) -> Results:
         or any(a != b for k, (a, b) in enumerate(zip(shape, cache.shape, strict=True)) if k != axis)
     ):
         raise ModelError(
-            f"a cache of shape {list(cache.shape)} and an update of shape {list(shape)} along axis {axis}; they may differ "
+            f"a cache of shape {list(cache.shape)} and an update of shape {list(shape)} along axis {axis}; they may "
+            "differ "
             "along that axis only, which is not the first, and the update is no longer there"
         )
     if first is not None and tuple(first.shape) != shape[:1]:
@@ -172,7 +174,8 @@ def _grid(make: Composition, node: Node) -> Results:
     rank = len(sizes)
     if rank not in (2, 3) or tuple(matrices.shape) != (images, rank, rank + 1):
         raise ModelError(
-            f"matrices of shape {list(matrices.shape)} for {images} images of {rank} spatial axes; 2 or 3 axes, and a matrix "
+            f"matrices of shape {list(matrices.shape)} for {images} images of {rank} spatial axes; 2 or 3 axes, and "
+            "a matrix "
             "with a column more for each image are needed"
         )
     aligned = bool(node.attributes.get("align_corners", 0))
@@ -194,7 +197,8 @@ def _determinant(make: Composition, node: Node) -> Results:
     size = x.shape[-1] if x.shape else 0
     if len(x.shape) < 2 or x.shape[-2] != size or size > LARGEST or x.dtype not in FLOATS:
         raise ModelError(
-            f"input of shape {list(x.shape)}, {x.dtype}; square matrices of floats with at most {LARGEST} rows are supported"
+            f"input of shape {list(x.shape)}, {x.dtype}; square matrices of floats with at most {LARGEST} rows are "
+            "supported"
         )
     flat = make.reshaped(x, (prod(x.shape[:-2]), size * size))
 
@@ -231,8 +235,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=9,
         attributes={"axis": None},
         structure="row-phased; whole along the row axis",
-        notes="With a computed condition the output has as many positions as there are conditions; those behind what is "
-        "chosen mean nothing, and are -1 in an output of the network.",
+        notes="With a computed condition the output has one position per condition; unused positions are -1.",
     ),
     composed_operator(
         "ReverseSequence",
@@ -247,7 +250,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=9,
         attributes={"axis": 0},
         structure="whole",
-        notes="ScatterElements by its former name.",
+        notes="The former name of ScatterElements.",
     ),
     composed_operator(
         "TensorScatter",
@@ -265,7 +268,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=18,
         attributes={"dilations": None, "pads": None, "strides": None},
         constant_inputs=(1, 2),
-        notes="A ConvTranspose.",
+        notes="Lowered to ConvTranspose.",
     ),
     composed_operator(
         "AffineGrid",
@@ -275,5 +278,5 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=(1,),
         structure="whole",
     ),
-    composed_operator("Det", _determinant, since=11, notes=f"Of up to {LARGEST} rows."),
+    composed_operator("Det", _determinant, since=11, notes=f"Matrices of up to {LARGEST} rows."),
 )

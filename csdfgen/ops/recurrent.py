@@ -592,8 +592,8 @@ def _recurrent(op_type: str, **attributes: object) -> Operator:
         shift_invariant=_repeats,
         constant_inputs=frozenset({W, R, B, PEEPHOLES}),
         attributes=MappingProxyType({**ATTRIBUTES, "layout": 0, **attributes}),
-        structure="row-phased along time; backwards whole; accumulating where the last states alone are read",
-        notes="Each phase updates the states. A layer of both directions is one of each.",
+        structure="row-phased along time; whole if backward; accumulating if only the last states are read",
+        notes="Each phase updates the states. A bidirectional layer becomes two layers.",
         multiplies=True,
     )
 

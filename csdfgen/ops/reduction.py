@@ -351,7 +351,7 @@ def _reduction(op_type: str) -> Operator:
         shift_invariant=True,
         constant_inputs=frozenset({1}),
         attributes=MappingProxyType({"axes": None, "keepdims": 1, "noop_with_empty_axes": 0}),
-        structure="row-phased; accumulating when the row axis is reduced",
+        structure="row-phased; accumulating if the row axis is reduced",
     )
 
 
@@ -372,7 +372,7 @@ OPERATORS: tuple[Operator, ...] = (
             kernel=_in_float32(_search),
             cost=_cost,
             attributes=MappingProxyType({"axis": 0, "keepdims": 1, "select_last_index": 0}),
-            notes="The result is the index alone, so that there is no room for the value that an accumulating search would keep.",
+            notes="The output holds only the index, so the search cannot accumulate.",
             **_WITHOUT_STATE,
         )
         for op_type in _SEARCHES

@@ -445,7 +445,7 @@ def _resize_operator(
         constant_inputs=frozenset(constants),
         attributes=MappingProxyType(attributes),
         structure="row-phased",
-        notes="Nearest for all types, linear and cubic (antialiased or not) for floats. A map in natural order is read whole.",
+        notes="Nearest for all types; linear and cubic, with or without antialiasing, for floats.",
     )
 
 

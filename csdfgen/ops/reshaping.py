@@ -101,7 +101,8 @@ def _reshaped(node: Node, shape: Shape) -> Layer:
     if prod(shape) != source.elements:
         raise ModelError(
             f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
-            "the shape was made for inputs of another size: give inputs that size, or export the model with a size of -1"
+            "the shape was made for inputs of another size: give inputs that size, or export the model with a size "
+            "of -1"
         )
     output = Tensor(node.outputs[0], shape, source.format, _kept_row_axis(source, shape))
     return one_input_layer(node, source, output)
@@ -270,9 +271,8 @@ def _reshape_operator(
         pattern=lambda layer, out: None if _keeps_rows(layer) else out.start % _parts(layer)[0],
         constant_inputs=frozenset() if op_type == "Flatten" else frozenset({1}),
         attributes=MappingProxyType(attributes),
-        structure="row-phased; accumulating when rows are mixed with the axes before them",
-        notes="A view wherever the row axis stays apart, a copy by rows where it is merged with axes behind it or split; "
-        "else each slab is scattered into an output in natural order.",
+        structure="row-phased; accumulating if the row axis is merged with earlier axes",
+        notes="A view if the row axis is kept, a row-wise copy if it is split or merged with later axes.",
     )
 
 
@@ -328,7 +328,7 @@ TRANSPOSE = Operator(
     rowwise=True,
     shift_invariant=True,
     attributes=MappingProxyType({"perm": None}),
-    notes="Rows stay rows, wherever their axis goes. A view if only axes of size 1 change places in memory.",
+    notes="A view if only axes of size 1 move in memory.",
 )
 
 
@@ -370,7 +370,7 @@ EXPAND = Operator(
     rowwise=True,
     constant_inputs=frozenset({1}),
     structure="row-phased",
-    notes="Where the row axis itself is expanded, every output row reads the one input row.",
+    notes="If the row axis is expanded, every output row reads the one input row.",
 )
 
 
@@ -417,8 +417,8 @@ TILE = Operator(
     aliases=_same_elements,
     rowwise=True,
     constant_inputs=frozenset({1}),
-    structure="row-phased; whole when rows are repeated",
-    notes="Repeating along the row axis returns to the first rows after the last, so the input must stay.",
+    structure="row-phased; whole if rows are repeated",
+    notes="Repetition along the row axis keeps the whole input.",
 )
 
 # DepthToSpace, SpaceToDepth ----------------------------------------------------------------------

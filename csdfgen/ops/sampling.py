@@ -191,7 +191,8 @@ def _grid_sample(make: Composition, node: Node) -> Results:
     rank = len(x.shape) - 2
     if rank not in (2, 3) or tuple(grid.shape[:1] + grid.shape[-1:]) != (x.shape[0], rank):
         raise ModelError(
-            f"input of shape {list(x.shape)} with a grid of shape {list(grid.shape)}; it takes maps of 2 or 3 axes, and "
+            f"input of shape {list(x.shape)} with a grid of shape {list(grid.shape)}; it takes maps of 2 or 3 axes, "
+            "and "
             "as many coordinates for each place of each image"
         )
     name = check_word(node.attributes.get("mode", "linear"), "mode", tuple(_MODES))
@@ -289,7 +290,8 @@ def _regions(make: Composition, node: Node) -> Results:
     x, regions, images = require_tensor(node, 0), require(node, 1), require(node, 2)
     if len(x.shape) != 4 or len(regions.shape) != 2 or regions.shape[1] != 4:
         raise ModelError(
-            f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 4 numbers a region "
+            f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 4 numbers a "
+            "region "
             "are needed"
         )
     count = regions.shape[0]
@@ -314,7 +316,8 @@ def _regions(make: Composition, node: Node) -> Results:
     if None in each_of:
         if kind == "max":
             raise ModelError(
-                "mode='max' with sampling_ratio=0 takes a number of places that depends on the size of each region; export "
+                "mode='max' with sampling_ratio=0 takes a number of places that depends on the size of each region; "
+                "export "
                 "with sampling_ratio=2"
             )
         return [_means(places, x, ends, pooled, images)]
@@ -342,7 +345,8 @@ def _pooled_regions(make: Composition, node: Node) -> Results:
     x, regions = require_tensor(node, 0), require(node, 1)
     if len(x.shape) != 4 or len(regions.shape) != 2 or regions.shape[1] != 5:
         raise ModelError(
-            f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 5 numbers a region "
+            f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 5 numbers a "
+            "region "
             "are needed"
         )
     places, count = _Places(make, x.dtype), regions.shape[0]
@@ -470,7 +474,7 @@ def _region_taps(places: _Places, at: Operand, length: int) -> list[_Tap]:
 
 # The table ----------------------------------------------------------------------------------------
 
-_NOTES = "Rows of the output need all of the map."
+_NOTES = "Output rows need the whole input."
 
 OPERATORS: tuple[Operator, ...] = (
     composed_operator(
@@ -494,7 +498,7 @@ OPERATORS: tuple[Operator, ...] = (
         _pooled_regions,
         since=7,
         attributes={"pooled_shape": REQUIRED, "spatial_scale": 1.0},
-        notes=f"{_NOTES} A slab takes the map once for each of its rows of bins.",
+        notes=f"{_NOTES} Each row of bins in a slab reads it once.",
     ),
     composed_operator(
         "RoiAlign",
@@ -508,6 +512,6 @@ OPERATORS: tuple[Operator, ...] = (
             "sampling_ratio": 0,
             "spatial_scale": 1.0,
         },
-        notes=f"{_NOTES} With sampling_ratio=0 and regions of several sizes mode='avg' only.",
+        notes=f"{_NOTES} With sampling_ratio=0, regions of different sizes require mode='avg'.",
     ),
 )

@@ -262,8 +262,8 @@ OPERATORS: tuple[Operator, ...] = (
                 "scan_output_directions": None,
             }
         ),
-        structure="row-phased along the scanned axis; accumulating where the last states alone are read",
-        notes="Each phase updates the states. Backwards, or with branches, turns are written out when the model is loaded.",
+        structure="row-phased along the scanned axis; accumulating if only the last states are read",
+        notes="Each phase updates the states. A backward Scan, or one with branches, is unrolled when the model is loaded.",
         multiplies=True,
     ),
 )

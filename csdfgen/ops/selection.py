@@ -149,7 +149,7 @@ OPERATORS: tuple[Operator, ...] = (
         mode=lambda layer: Mode.WHOLE,
         since=9,
         structure="whole",
-        notes="As many columns as the input has elements; behind those of elements other than 0, all are -1.",
+        notes="One column per input element; unused columns are -1.",
     ),
     Operator(
         "NonMaxSuppression",
@@ -162,7 +162,6 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=frozenset({MOST, OVERLAP, LEAST}),
         attributes=MappingProxyType({"center_point_box": 0}),
         structure="whole",
-        notes="max_output_boxes_per_class rows for each class of each image (one a box where there are fewer boxes); "
-        "behind those of chosen boxes, all are -1.",
+        notes="At most max_output_boxes_per_class rows for each class of each image; unused rows are -1.",
     ),
 )

@@ -41,7 +41,8 @@ def _matrix(
     """(samples, parts, bins, 2): what each part (real, imaginary) of each sample adds to both parts of each bin."""
     if length < 1 or samples * parts * bins * 2 > MOST:
         raise ModelError(
-            f"a transform of {samples} samples into {bins} bins takes a matrix of {samples * parts * bins * 2} numbers, at "
+            f"a transform of {samples} samples into {bins} bins takes a matrix of {samples * parts * bins * 2} "
+            "numbers, at "
             f"most {MOST} are supported"
         )
     # in integers, which stay exact, up to a turn
@@ -56,7 +57,8 @@ def _parts(x: Operand) -> int:
     """1 for real numbers, 2 for complex ones. Raises ModelError."""
     if len(x.shape) < 3 or x.shape[-1] not in (1, 2) or str(x.dtype) not in FLOATS:
         raise ModelError(
-            f"input of shape {list(x.shape)}, {x.dtype}; it takes floats, the last axis of 1 (real) or 2 (complex) numbers, "
+            f"input of shape {list(x.shape)}, {x.dtype}; it takes floats, the last axis of 1 (real) or 2 (complex) "
+            "numbers, "
             "and 3 axes or more"
         )
     return int(x.shape[-1])
@@ -138,7 +140,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"axis": 1, "inverse": 0, "onesided": 0},
         constant_inputs=(1, 2),
         structure="row-phased; whole along the row axis",
-        notes="A product with a matrix of at most 2^24 numbers.",
+        notes="Lowered to a product with a matrix of at most 2^24 elements.",
         multiplies=True,
     ),
     composed_operator(
@@ -147,7 +149,7 @@ OPERATORS: tuple[Operator, ...] = (
         since=17,
         attributes={"onesided": 1},
         constant_inputs=(1, 3),
-        notes="A convolution along time.",
+        notes="Lowered to a convolution along time.",
         multiplies=True,
     ),
 )

@@ -278,7 +278,7 @@ _OF_NODES_BY_ID = """
 
 _TARGETS = ("ids", "nodeids", "treeids", "weights", "weights_as_tensor")
 
-_POST = "`post_transform` NONE, LOGISTIC or SOFTMAX."
+_POST = "`post_transform`: NONE, LOGISTIC, SOFTMAX."
 
 _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
     (
@@ -297,7 +297,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "tree_roots": REQUIRED,
         },
         5,
-        "No `post_transform`.",
+        "Only without `post_transform`.",
     ),
     (
         "TreeEnsembleRegressor",
@@ -317,7 +317,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "classlabels_int64s", "classlabels_strings", *(f"class_{name}" for name in _TARGETS)
         ),
         1,
-        f"{_POST} Labels that are strings, or of two classes with weights of both, are not computed.",
+        f"{_POST} No string labels; no two-class models with weights for both classes.",
     ),
     (
         "LinearRegressor",
@@ -338,7 +338,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "post_transform": "NONE",
         },
         1,
-        f"{_POST} Labels that are strings are not computed.",
+        f"{_POST} No string labels.",
     ),
     ("Scaler", _scaled, {"offset": None, "scale": None}, 1, ""),
     ("Normalizer", _normalized, {"norm": "MAX"}, 1, ""),

@@ -118,7 +118,7 @@ def plan(
 ) -> Service:
     """Cut a network into stages, and plan each for batches.
 
-    max_batch: images of a batch. in_flight: images that have begun and are not answered, by default two batches a worker.
+    max_batch: images of a batch. in_flight: images that have begun and are not answered, by default two batches per worker.
     memory: bytes of arenas and slots, or a text such as "64MiB"; where they do not fit, fewer images are in flight, down to a
     batch, and stages compute batches in parts. stages: the most stages. cuts: names of tensors for each cut, instead of those
     that are found. given: options of `csdfgen.plan`: fuse, backend, weights, exact, fallback.

@@ -309,9 +309,9 @@ QUESTIONS: tuple[Question, ...] = (
 
 
 NOT_COMPARED = {
-    ("error", "what a tool said instead of a value"),
+    ("error", "an error message instead of a value"),
     ("scheduling_size", "the size of the problem that Kiter solves"),
-    ("text", "structure that has no counterpart here: cycles, HSDF sizes"),
+    ("text", "structure without a counterpart here: cycles, HSDF sizes"),
 }
 """Rows that answer no question: metric, what it is."""
 

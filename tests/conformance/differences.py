@@ -82,22 +82,22 @@ def _serial(path: str) -> bool:
 REASONS = MappingProxyType(
     {
         "overtaking": Reason(
-            "SDF3 looks at the oldest firing of an actor only; if a later one is shorter its remaining time wraps below zero",
+            "SDF3 tracks only the oldest firing of an actor; the remaining time of a shorter later one wraps below zero",
             "5.5",
             lambda path: any(len(set(actor.execution_times)) > 1 for actor in _overlapping(path)),
         ),
         "phase index": Reason(
-            "SDF3 computes the phase of overlapping firings modulo 2^64, wrong where the number of phases is no power of two",
+            "SDF3 computes the phase of overlapping firings modulo 2^64: wrong unless there are a power of two",
             "5.5",
             lambda path: any(actor.phases & (actor.phases - 1) for actor in _overlapping(path)),
         ),
         "largest number": Reason(
-            "nothing limits the throughput; SDF3 prints its largest integer instead of infinity",
+            "the throughput is unlimited; SDF3 prints its largest integer instead of infinity",
             "5.7",
             lambda path: value(path) == inf,
         ),
         "long time": Reason(
-            "SDF3 takes execution times of 2^32 - 1 and more for a deadlock",
+            "SDF3 reports execution times of 2^32 - 1 and more as a deadlock",
             "5.6",
             lambda path: any(
                 max(actor.execution_times) >= 2**32 - 1 for actor in graph_of(path).actors

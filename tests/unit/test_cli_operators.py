@@ -38,7 +38,7 @@ def test_one_operator_shows_all_that_is_known_of_it(call: Call, name: str) -> No
 def test_names_in_any_case_and_what_is_only_folded(call: Call) -> None:
     assert call("operators", "conv").out == call("operators", "Conv").out
     assert call("operators", "Shape").out.startswith("Shape: evaluated when the model is loaded")
-    assert call("operators", "if").out.startswith("If: layers of both branches are planned")
+    assert call("operators", "if").out.startswith("If: the layers of both branches are planned")
 
 
 def test_operators_as_json(call: Call) -> None:
@@ -53,9 +53,9 @@ def test_operators_as_json(call: Call) -> None:
 
 def test_an_unknown_operator_is_one_line_with_those_like_it(call: Call) -> None:
     line = refused(call("operators", "Convv"))
-    assert line.startswith("Convv: is no operator that is supported; like it are Conv")
+    assert line.startswith("Convv: is not a supported operator; similar: Conv")
     line = refused(call("operators", "zzzzzzzz"))
-    assert line.endswith("is no operator that is supported; csdfgen operators lists them")
+    assert line.endswith("is not a supported operator; csdfgen operators lists them")
 
 
 def test_the_command_that_a_refusal_names_exists(call: Call) -> None:

@@ -22,7 +22,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
 from tests.networks import with_last_scores
-from tests.zoo_page import sources
 from zoo_models import ALIASES, ZOO, ZooError, count, parse
 from zoo_models.yolo import tiny_yolo_v2
 
@@ -138,8 +137,6 @@ def test_networks_say_how_they_were_held_against_a_definition() -> None:
         if not entry.published.definition and entry.published.compared != "text"
     }
     assert all(ZOO[name].published.source.startswith("torchvision ") for name in unnamed)
-    page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text()
-    assert sources() in page, "python -m tests.zoo_page --sources writes the table again"
 
 
 def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:

@@ -58,25 +58,25 @@ def _recurrences() -> Iterator[Cell]:
     alone = sum(set(batches(plan, number)) == {IMAGES} for number in range(len(EXAMPLE)))
     yield _cell(
         1, "layers of the example's plan that take both images at once", 3, alone, 0,
-        "Table I says that OPTExact has each layer with exactly b; by (1) it is at least one",
+        "by Table I OPTExact has every layer at exactly b; by (1), at least one",
     )  # fmt: skip
     gathered = plan_cheapest(GATHERING, 2, 5, rounds=False, searched=0)
     assert gathered is not None and plan_printed(GATHERING, 2, 5, unit=1) is None
     yield _cell(
         2, "memory of a plan that Algorithm 1 does not find", None, replay(GATHERING, gathered).peak, 0,
-        "two layers, two images, 5 bytes: images cannot gather where no layer takes both",
+        "two layers, two images, 5 bytes: images cannot wait where no layer takes both",
     )  # fmt: skip
     for images, said in ((1, 3), (2, 6)):
         yield _cell(
             3, f"example: least memory of L2 on {images}", said, EXAMPLE.layers[1].held(images), 0,
-            "the initialisation has one number for all three layers; the sum that follows needs the right one",
+            "the initialisation uses one number for all three layers",
         )  # fmt: skip
     total = sum(
         _is_number(Literal(EXAMPLE, skipped=skip).opt(0, 2, 2, 7)) for skip in (True, False)
     )
     yield _cell(
         4, "readings of (2) with b1 = b that give the example a value", 2, total, 0,
-        "skipped it does; multiplied out it is 0 times OPT of no images, which is not defined",
+        "only if the term is skipped; otherwise it is 0 times the undefined OPT of no images",
     )  # fmt: skip
 
 
@@ -90,11 +90,11 @@ def _latency_and_gain() -> Iterator[Cell]:
     assert accepted is not None and kept is not None
     yield _cell(
         5, "example, latency bound 12: time until a request is done", 12, accepted.cost, 0,
-        f"OPTExact is a time per image; held to the request, {kept.images} image in {kept.cost:g} is what is left",
+        f"OPTExact is a time per image; for the whole request, only {kept.images} image in {kept.cost:g} remains",
     )  # fmt: skip
     yield _cell(
         6, "60 % throughput gain: images in the same time", 1.6, 1 / (1 - 0.6), 1,
-        "abstract and conclusion say higher throughput, section IV defines less time",
+        "abstract and conclusion claim throughput, section IV defines time",
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def _memory() -> Iterator[Cell]:
     yield _cell(
         8, "loss3/classifier without weights: free of 20 MB", 16.08,
         20 - call_bytes(classifier, weights=False) / MB, 2,
-        "the paper does not count the model as memory; Table III counts the weights of the layer",
+        "the paper excludes the model from memory; Table III includes the layer's weights",
         "MB",
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def _steps_and_rounds() -> Iterator[Cell]:
     least, rough = (tables.front(BATCHES)[0][0] for tables in (fine, coarse))
     yield _cell(
         9, "GoogleNet, 12 images: least memory with 2 MB steps", None, rough / MB, 2,
-        f"with exact memory {least / MB:.2f}: between them the steps find no plan", "MB",
+        f"with exact memory {least / MB:.2f}: the steps miss the plans between", "MB",
     )  # fmt: skip
     slower = {
         memory: 100 * (coarse.cost(BATCHES, memory) / fine.cost(BATCHES, memory) - 1)
@@ -128,7 +128,7 @@ def _steps_and_rounds() -> Iterator[Cell]:
     }
     worst = max(slower, key=lambda memory: slower[memory])
     yield _cell(
-        9, "the same: most that the steps cost", None, slower[worst], 1,
+        9, "the same: largest slowdown by the steps", None, slower[worst], 1,
         f"at {worst / MB:g} MB; the paper says that they do not matter", "%",
     )  # fmt: skip
     image, conv1 = (
@@ -143,7 +143,7 @@ def _steps_and_rounds() -> Iterator[Cell]:
     assert cut is not None and fine.cost(BATCHES, 15 * MB) == float("inf")
     yield _cell(
         10, "GoogleNet, 12 images at 15 MB: first round", 12, cut.rounds[0], 0,
-        f"as a whole there is no plan; in rounds of {'+'.join(map(str, cut.rounds))} there is",
+        f"there is no plan for the whole request, but one in rounds of {'+'.join(map(str, cut.rounds))}",
     )  # fmt: skip
     yield from _apart()
 
@@ -160,9 +160,9 @@ def _apart() -> Iterator[Cell]:
         plan_cost(plan_cheapest(chain, BATCHES, memory, searched=0)) for chain in (rule, apart)
     ]
     yield _cell(
-        11, "ResNet50, res2a: an image when both branches are done", None, two, 2,
-        f"{one:.2f} by the rule of special layers: right only where the last convolution adds in place; here a convolution "
-        f"beside needs more, and at 25 MB two results cost {100 * (costs[1] / costs[0] - 1):.2f} % of time",
+        11, "ResNet50, res2a: bytes per image after both branches", None, two, 2,
+        f"{one:.2f} by the rule of special layers, which holds only if the last convolution adds in place; "
+        f"at 25 MB two results cost {100 * (costs[1] / costs[0] - 1):.2f} % of time",
         "MB",
     )  # fmt: skip
 
@@ -171,12 +171,12 @@ def _networks() -> Iterator[Cell]:
     for side, said in ((112, 79), (224, None)):
         yield _cell(
             12, f"C3D, parameters at {side}x{side}", said, count(_c3d(side, side)).parameters / 1e6, 1,
-            "101 classes, as of UCF101; at 224x224, where it is measured, its first fully connected layer grows",
+            "101 classes as in UCF101; at 224x224 the first fully connected layer is larger",
             "M",
         )  # fmt: skip
     yield _cell(
         12, "C3D, videos of 16 frames of 320x240 in 12 GB", None, 12 * 2**30 // _bytes_of_a_video(240, 320), 0,
-        "by the memory model of the images; with anything larger the paper could not run one",
+        "by the memory model above",
     )  # fmt: skip
     layer = ChainLayer(
         "fc", tuple(b * ms for b, ms in MEASURED.items()), (0,) * len(MEASURED), 1, 1
@@ -186,7 +186,7 @@ def _networks() -> Iterator[Cell]:
     assert largest is not None and best is not None
     yield _cell(
         13, "a fully connected layer in numpy: largest batch of 2", None, largest.cost_per_image, 2,
-        f"measured; one at a time it is {best.cost_per_image:.2f}: the largest batch that fits is not the best", "ms",
+        f"measured; {best.cost_per_image:.2f} one at a time: the largest batch that fits is not the best", "ms",
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from schedules.batches.tables import Rule, Tables
 
 NETWORKS = tuple(TABLE_2)
 
-_TIMES = "modelled: the paper prints no times of layers"
+_TIMES = "modelled: the paper prints no layer times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,9 @@ def _trends() -> Iterator[Cell]:
     gains = {name: _largest(name) for name in NETWORKS}
     others = [gains[name] for name in NETWORKS if name != "MobileNet-v1"]
     behind = {
-        f"points behind {said}, of {len(points)}": sum(_slower(point, rule) for point in points)
+        f"of {len(points)} points, slower than {said}": sum(
+            _slower(point, rule) for point in points
+        )
         for rule, said in (
             ("fixed", "the largest uniform batch"),
             ("greedy", "the greedy rule"),
@@ -158,13 +160,13 @@ def _trends() -> Iterator[Cell]:
     above = sum(gains["MobileNet-v1"][part] >= one[part] for one in others for part in range(2))
     found = {
         **behind,
-        "networks that gain no more below 30 MB than above 35": not_falling,
-        "gains of other networks that MobileNet's reach": above,
+        "networks that do not gain more below 30 MB than above 35 MB": not_falling,
+        "networks that gain less than MobileNet": above,
     }
     for row, count in found.items():
         yield Cell("section IV", row, "", "", 0, count, 0)
-    note = "then it would not gain least: how PyTorch 0.4 computes them decides"
-    row = "gain of MobileNet below 30 MB if depthwise layers read each value once"
+    note = "it would then not gain least"
+    row = "MobileNet's gain below 30 MB if depthwise layers read each value once"
     yield Cell("section IV", row, "", "%", None, _gain_without_windows(), 1, note)
 
 
@@ -208,13 +210,14 @@ def _figure_6() -> Iterator[Cell]:
         assert base is not None and ours is not None
         alone = BATCHES * sum(layer.costs[0] for layer in chain.layers)
         gains.append([100 * (1 - ours.cost / cost) for cost in (base.cost, alone)])
-        note = f"largest uniform batch {base.rounds[0]}; {_TIMES}"
+        note = f"largest uniform batch {base.rounds[0]}"
         sizes = "x".join(map(str, clip))
         yield Cell("Figure 6", f"C3D, {sizes}", "gain", "%", None, gains[-1][0], 1, note)
     whole, single = map(max, zip(*gains, strict=True))
     note = (
-        f"{_TIMES}. Not reproduced: layers of clips fill a K80 at any batch, even compared with single clips it is "
-        f"{single:.1f} %; that cuDNN takes other algorithms where workspaces do not fit is not in the model"
+        f"not reproduced: clips fill a K80 at any batch (compared with single clips {single:.1f} %); that cuDNN "
+        "changes "
+        "algorithms if workspaces do not fit is not modelled"
     )
     yield Cell("Figure 6", "C3D", "largest gain", "%", FIGURE_6, whole, 0, note)
 
@@ -230,7 +233,7 @@ def _figure_9() -> Iterator[Cell]:
     calls = _replayed("GoogleNet", BATCHES, 20).calls
     for name, printed in FIGURE_9.items():
         sizes = [call.images for call in calls if call.layer == name]
-        note = f"ours: {'+'.join(map(str, sizes))}; {_TIMES}"
+        note = f"ours: {'+'.join(map(str, sizes))}"
         yield Cell("Figure 9", name, "largest batch", "", printed, max(sizes), 0, note)
 
 
@@ -239,7 +242,7 @@ def _left_over() -> Iterator[Cell]:
     calls = _replayed("GoogleNet", BATCHES, 20).calls
     for name, (_, printed) in TABLE_3.items():
         held = max(call.held for call in calls if call.layer == name)
-        note = "of another plan: the authors' follows from times that are not printed"
+        note = "another plan: the authors' times are not printed"
         yield Cell("Table III", name, "VBS", "MB", printed, 20 - held / MB, 2, note)
 
 

@@ -59,10 +59,10 @@ FIGURE_9: Mapping[str, int] = MappingProxyType(
 """GoogleNet at 20 MB: the largest batch of a layer; the next are 2 of the second and 3 and 2 of the third."""
 
 LEFT = (
-    Left("Figure 1", "ResNet50, time against batch", 0, "a curve; no value is printed"),
-    Left("Figure 6", "the gains of C3D, to the digit", 1, "its times and workspaces are not printed; ours are modelled"),
-    Left("Figures 7, 8", "times per image", 0, "curves; no value is printed, nor the times of layers behind them"),
-    Left("Table II", "the gains, to the digit", 8, "they follow from times on a K80 that are not printed; ours are modelled"),
-    Left("Table III", "what the authors' plan leaves over", 10, "it follows from the same times; ours is in the table"),
-    Left("section IV", "15 MB: what most networks need on average", 1, "the paper does not say which networks"),
+    Left("Figure 1", "ResNet50, time against batch", 0, "a curve without printed values"),
+    Left("Figure 6", "the gains of C3D, to the digit", 1, "its times and workspaces are not printed"),
+    Left("Figures 7, 8", "times per image", 0, "curves without printed values"),
+    Left("Table II", "the gains, to the digit", 8, "they follow from K80 times that are not printed"),
+    Left("Table III", "what the authors' plan leaves free", 10, "it follows from the same times; ours is in the table"),
+    Left("section IV", "15 MB: the average need of most networks", 1, "the paper does not say which networks"),
 )  # fmt: skip

@@ -15,7 +15,7 @@ def claims() -> Iterator[Cell]:
     assert light.tuned and resnet.tuned and light.caffe[0]
     yield _claim(
         "improved by 770 %: MobileNet-v2", "%", 770, 100 * (light.caffe[0] / light.tuned - 1), 0,
-        f"7.7 times as fast as another program's CPU is 670 % faster; its own CPU takes {light.cpu / light.tuned:.1f} times as "
+        f"7.7 times as fast as Caffe's CPU is 670 % faster; its own CPU takes {light.cpu / light.tuned:.1f} times as "
         f"long, its own GPU without the optimizers {light.gpu / light.tuned:.1f} times",
     )  # fmt: skip
     heavy = TABLE_6[ODROID, "VGG-16"]
@@ -37,7 +37,7 @@ def claims() -> Iterator[Cell]:
     yield _claim("Winograd: inputs grow by", "", 4, max_growth(F2_WHOLE.inputs), 0, "")
     yield _claim(
         "Winograd: weights grow by", "", 16, max_growth(F2_WHOLE.weights), 0,
-        f"so that weights may reach {127 // max_growth(F2_WHOLE.weights)} where 4 bits reach 7",
+        f"so that weights up to {127 // max_growth(F2_WHOLE.weights)} fit; 4 bits reach 7",
     )  # fmt: skip
     more = [
         f"{name} by {100 * (one.own[0] / one.caffe[0] - 1):.0f} %"
@@ -46,7 +46,7 @@ def claims() -> Iterator[Cell]:
     less = [name for (name, use), one in TABLE_9.items() if one.own[1] < one.caffe[1]]
     yield _claim(
         "rows in which its GPU takes less memory than Caffe's", "", len(TABLE_9), len(less), 0,
-        f"its CPU takes more at its peak: {', '.join(more)}",
+        f"its CPU takes more at the peak: {', '.join(more)}",
     )  # fmt: skip
     slower = [f"{board}, {name}" for (board, name), one in TABLE_6.items() if one.gpu > one.cpu]
     yield _claim(

@@ -108,10 +108,10 @@ TABLE_A1: Mapping[str, Shared] = MappingProxyType(
 )
 
 LEFT = (
-    Left("Tables 1, 2, 3", "frameworks, products of vectors and matrices, kernels in place", 0, "surveys"),
-    Left("Table 4", "processors, memory and systems of three boards", 0, "facts of the makers"),
-    Left("Table 5", "sizes of YOLO v3, EAST and CRNN", 3, "these variants are published nowhere"),
-    Left("Tables 6, 7, 8", "times on the boards and of other programs", 84, "none of the boards is here; ratios are computed"),
-    Left("Table 9", "resident memory of processes", 32, "whole processes of another program; the ratios are computed"),
+    Left("Tables 1, 2, 3", "frameworks, matrix-vector products, in-place kernels", 0, "surveys"),
+    Left("Table 4", "processors, memory and systems of three boards", 0, "vendors' data"),
+    Left("Table 5", "sizes of YOLO v3, EAST and CRNN", 3, "these variants are not published"),
+    Left("Tables 6, 7, 8", "times on the boards and of other programs", 84, "no such board here; ratios are computed"),
+    Left("Table 9", "resident memory of processes", 32, "processes of another program; ratios are computed"),
     Left("Figures 1 to 8", "drawings", 0, "no numbers of their own"),
 )  # fmt: skip

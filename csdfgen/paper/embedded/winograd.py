@@ -59,7 +59,7 @@ def errors() -> Iterator[Cell]:
         yield _decibels(
             f"direct, {name}",
             signal_to_noise(wanted, found),
-            "a scale for all inputs, one a filter",
+            "one input scale, per-filter weight scales",
         )
     for largest, bits in ((7, "6 and 4 bits"), (14, "6 bits, weights to 14")):
         note = (

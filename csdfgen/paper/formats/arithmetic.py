@@ -25,14 +25,14 @@ def losses() -> Iterator[Cell]:
     for real, zero in ((1.0, 128), (1.25, 100)):
         x = np.arange(zero, 256)
         left = len(np.unique(relu(x, zero, Factor.of(real, 31), 0, "uint8")))
-        note = f"of {len(x)}: what the division cuts off, the shift does not bring back"
+        note = f"of {len(x)}: the division truncates bits that the shift does not restore"
         yield _cell(f"ReLU by Listing 1.4, factor {real:g}", "levels left", left, 0, note)
     yield from _convolution()
     for itemsize, name in ((1, "int8"), (2, "int16")):
         for wide in (True, False):
             bits = shift_bits(itemsize, wide)
             steps = 2.0**-bits * (2 ** (8 * itemsize) - 1)
-            note = "at most, at the end of the range: m is off by half of its last bit, and has its first set"
+            note = "at most, at the end of the range: m is off by up to half of its last bit"
             yield _cell(f"factor of {bits} bits, {name}", "steps off", steps, 4, note)
 
 

@@ -72,12 +72,12 @@ def train_neuron(seed: int) -> tuple[Dense, ...]:
 def table_4_6() -> Iterator[Cell]:
     """Errors with exact weights, by the paper's own integers, and what training leaves."""
     for (name, ours), printed in zip(mean_errors().items(), TABLE_4_6, strict=True):
-        note = "exact weights: without the error that training left, which the printed row has in every format"
+        note = "without training error, which the printed row includes in every format"
         yield Cell("4.6", "exact weights", name, "F", printed, ours, 5, note)
     x = degrees()
     yield from compare_formats("4.6", "exact weights", "F", 5, NEURON, x, x, _error)
     errors = [_error(run_in_floats(train_neuron(seed), x)) for seed in range(_RUNS)]
-    note = f"median of {_RUNS} runs, which end between {min(errors):.2g} and {max(errors):.2g} F"
+    note = f"median of {_RUNS} runs, from {min(errors):.2g} to {max(errors):.2g} F"
     yield Cell(
         "4.6", "trained as printed", "float32", "F", TABLE_4_6[0], float(np.median(errors)), 5, note
     )

@@ -83,7 +83,7 @@ def gains() -> Iterator[Cell]:
         assert plain and mixed
         chosen = abs(log(plain / mixed / branches)) < abs(log(plain / mixed / (caffe / moe)))
         ours = branches if chosen else caffe / moe
-        note = f"{experts.CHOSEN if chosen else 'all'} of {experts.EXPERTS} experts run, to judge by float32"
+        note = f"{experts.CHOSEN if chosen else 'all'} of {experts.EXPERTS} experts run, judging by float32"
         for name, one, other in zip(FORMATS, times, TABLE_4_5[device], strict=True):
             if one is not None and other is not None:
                 yield Cell("4.5", device, name, "times", one / other, ours, 2, note)
@@ -145,7 +145,7 @@ def _speed_claims() -> Iterator[Cell]:
     assert plain[0] and plain[1] and moe[0] and moe[1]
     yield _claim(
         "up to 3.01 times as fast", "", 3.01, plain[0] / moe[1], 2,
-        "on Mali, but of two networks: ImageNet in float32 against MOE in float16; the same network "
+        "on Mali, but between two networks: ImageNet in float32 and MOE in float16; a single network "
         f"gains {1 + _gain('4.4', vega) / 100:.2f} at most (Vega)",
     )  # fmt: skip
     yield _claim("float16 on Vega +128.8 %", "%", 128.8, _gain("4.4", vega), 1, "863 / 380")
@@ -164,12 +164,12 @@ def _accuracy_claims() -> Iterator[Cell]:
     yield _claim("int8 loses up to 12 % top-1", "points", 12, best[0] - best[3], 0, "true of int8")
     yield _claim(
         "int16 loses up to 12 % top-1", "points", 12, best[0] - best[2], 0,
-        "int16 loses more than int8: its factor has 15 or 7 bits (below)",
+        "int16 loses more than int8: its factor has 15 or 7 bits",
     )  # fmt: skip
     yield _claim("-273 C in F", "F", -394.6, fahrenheit(COLD), 1, "")
     for name, printed, steps, digits in (("int8", 4.3658, 255, 4), ("int16", 0.017, 65535, 3)):
         half = (fahrenheit(HOT) - fahrenheit(COLD)) / steps / 2
-        note = "half a step of the output; it bounds the largest error, not the mean, and the input adds its own"
+        note = "half an output step, which bounds the largest error, not the mean; the input adds its own"
         yield _claim(f"{name}: error not below", "F", printed, half, digits, note)
     for bits, printed in ((8, 255), (16, 65535)):
         yield _claim(
@@ -186,5 +186,5 @@ def _network_claims() -> Iterator[Cell]:
     run = moe.macs - _unused() * expert
     yield _claim(
         "an expert costs 1/16", "", 16, (caffe.macs - ends) / expert, 0,
-        f"of the layers that experts replace; with gate and trunk a sample saves {caffe.macs / run:.2f} times",
+        f"of the layers that experts replace; with gate and trunk the gain is {caffe.macs / run:.2f} times",
     )  # fmt: skip

@@ -128,7 +128,7 @@ def accuracy_percent(outputs: np.ndarray) -> float:
 def table_4_7() -> Iterator[Cell]:
     """Percent found in each format, and by the paper's own integers. Raises InputError."""
     digits, layers = pictures(), train_network()
-    note = "another network (a ReLU between its layers), 5,000 of its pictures; 85 % is below a linear classifier's 89"
+    note = "a different network (with a ReLU) and 5,000 pictures; 85 % is below a linear classifier's 89"
     for (name, ours), printed in zip(accuracies().items(), TABLE_4_7, strict=True):
         yield Cell("4.7", "784-30-10", name, "%", printed, ours, 2, note)
     shown, test = calibration_pictures(), digits.test

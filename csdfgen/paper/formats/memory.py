@@ -92,9 +92,7 @@ def table_4_2() -> Iterator[Cell]:
     for network, row in TABLE_4_2.items():
         least, most = fit_header_bytes(network)
         header = (least + most) / 2 if least > 0 else 0.0
-        note = (
-            f"in a file with a header of {least / 1e3:.0f} to {most / 1e3:.0f} kB" if header else ""
-        )
+        note = f"with a file header of {least / 1e3:.0f} to {most / 1e3:.0f} kB" if header else ""
         for format_, printed in zip(FORMATS, row, strict=True):
             ours = (_parameter_bytes(network, format_) + header) / 1e6
             yield Cell("4.2", network, format_, "MB", printed, ours, note=note)
@@ -117,7 +115,9 @@ def table_4_3() -> Iterator[Cell]:
     """GPU memory: the total that can be counted, what reuse saves, and what one byte instead of four
     saves.
     """
-    wrong = {("CUDA", "float16", "MOE"): "cannot be: both numbers are in other cells of the table"}
+    wrong = {
+        ("CUDA", "float16", "MOE"): "impossible: both numbers belong to other cells of the table"
+    }
     for (api, format_), row in TABLE_4_3.items():
         for k, network in enumerate(TABLE_4_2):
             whole, reduced = row[2 * k : 2 * k + 2]

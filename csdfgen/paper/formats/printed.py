@@ -106,9 +106,9 @@ TABLE_4_8: Mapping[str, Row] = MappingProxyType(
 
 LEFT = (
     Left("Tables 1.1, 1.2", "what eleven libraries support", 0, "a survey, not a computation"),
-    Left("Table 4.1", "compute units and memory of six GPUs", 0, "facts of the makers"),
-    Left("Tables 4.4, 4.5", "times of a batch on six GPUs", 58, "none of the GPUs is here; only their ratios are checked"),
-    Left("Tables 4.8, 4.9", "accuracy on ImageNet", 32, "neither the data nor the trained networks are published with it"),
+    Left("Table 4.1", "compute units and memory of six GPUs", 0, "vendors' data"),
+    Left("Tables 4.4, 4.5", "times of a batch on six GPUs", 58, "no such GPU here; only ratios are checked"),
+    Left("Tables 4.8, 4.9", "accuracy on ImageNet", 32, "data and trained networks are not published"),
     Left("Figures 4.1 to 4.7", "Tables 4.2 to 4.5 as bars", 0, "no numbers of their own"),
-    Left("section 4", "lines added and removed, commits, hours until a run converges", 5, "history of another program"),
+    Left("section 4", "code size, commits, training hours", 5, "another program's history"),
 )  # fmt: skip
