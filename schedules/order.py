@@ -7,11 +7,9 @@ initial tokens do not count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from graphlib import CycleError, TopologicalSorter
-from heapq import heapify, heappop, heappush
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph
+from csdfgen.model.sorting import sort_topologically
 
 
 def strongly_connected_components(graph: CsdfGraph) -> list[int]:
@@ -25,10 +23,12 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
     """For every node 0 to size - 1 the number of its strongly connected component, targets before sources."""
     arrows = [*arrows]
-    label, order = [*range(size)], _sorted(_waits(size, arrows))
+    label, order = [*range(size)], sort_topologically(_waits(size, arrows))
     if len(order) < size:
         label = _components(_waits(size, arrows))
-        order = _sorted(_waits(max(label) + 1, ((label[s], label[t]) for s, t in arrows)))
+        order = sort_topologically(
+            _waits(max(label) + 1, ((label[s], label[t]) for s, t in arrows))
+        )
     number = {component: at for at, component in enumerate(reversed(order))}
     return [number[component] for component in label]
 
@@ -50,7 +50,7 @@ def topological_order(graph: CsdfGraph) -> list[int]:
     order: list[int] = []
     while len(order) < len(tangled):
         left = {actor: waits[actor].difference(order) for actor in waits.keys() - order}
-        order += _sorted(left)  # actors before a cycle are kept
+        order += sort_topologically(left)  # actors before a cycle are kept
         first = next((actor for actor in tangled if actor not in {*order}), None)
         if first is not None:
             waits[first] = set()
@@ -64,21 +64,6 @@ def _waits(size: int, arrows: Iterable[tuple[int, int]]) -> dict[int, set[int]]:
         if source != target:
             found[target].add(source)
     return found
-
-
-def _sorted(waits: Mapping[int, set[int]]) -> list[int]:
-    """Nodes behind those that they wait for, the least first of those that do not; without those that wait for a cycle."""
-    sorter = TopologicalSorter(waits)
-    with suppress(CycleError):
-        sorter.prepare()
-    ready, order = [*sorter.get_ready()], list[int]()
-    heapify(ready)
-    while ready:
-        order.append(heappop(ready))
-        sorter.done(order[-1])
-        for node in sorter.get_ready():
-            heappush(ready, node)
-    return order
 
 
 def _components(waits: Mapping[int, set[int]]) -> list[int]:

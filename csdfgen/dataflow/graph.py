@@ -20,6 +20,7 @@ from typing import Literal, get_args
 from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
 from csdfgen.model.describe import format_repr, html_table
+from csdfgen.model.naming import make_unused_name
 
 Kind = Literal["data", "overlap", "serial", "space"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -186,10 +187,7 @@ def add_serial_loops(graph: CsdfGraph) -> CsdfGraph:
     for actor in graph.actors:
         if actor.name in serial:
             continue
-        name = f"serial_{actor.name}"
-        while name in taken:
-            name += "_"
-        taken.add(name)
+        name = make_unused_name(f"serial_{actor.name}", taken)
         ones = (1,) * actor.phases
         added.append(
             Channel(

@@ -15,6 +15,7 @@ from math import gcd
 
 from csdfgen.dataflow.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 from csdfgen.errors import CapacityExceededError, GraphError
+from csdfgen.model.naming import make_unused_name
 
 
 def remove_channels(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
@@ -54,10 +55,7 @@ def add_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfG
     for channel in graph.channels:
         if channel.name not in capacities or not any(channel.production):
             continue
-        name = f"space_{channel.name}"
-        while name in taken:
-            name += "_"
-        taken.add(name)
+        name = make_unused_name(f"space_{channel.name}", taken)
         free = capacities[channel.name] - channel.initial_tokens
         ends = channel.target, channel.source, channel.consumption, channel.production
         added.append(Channel(name, *ends, free, token_bytes=0, kind="space"))

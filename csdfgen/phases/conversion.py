@@ -26,6 +26,7 @@ from csdfgen.limits import PHASES, Budget
 from csdfgen.model.describe import format_repr, html_table
 from csdfgen.model.formats import Format
 from csdfgen.model.frozen import Pickled
+from csdfgen.model.naming import number_unused_name
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.options import DEFAULTS
 from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
@@ -171,15 +172,6 @@ class Conversion(Pickled):
     def graph(self) -> CsdfGraph:
         """The CSDF graph in rows with data channels only, from which orders of firings are made."""
         return csdf_graph(self, tokens="rows", overlap=False)
-
-
-def _unique(wanted: str, taken: set[str]) -> str:
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted}_{count}"
-    taken.add(name)
-    return name
 
 
 def _running(parts: Iterable[Rows]) -> tuple[int, ...]:
@@ -460,7 +452,7 @@ def convert(
                 if image == "resident"
                 else spec.height(tensor.name, tensor, tensor.rows)
             )
-            name = _unique(f"input:{tensor.name}", taken)
+            name = number_unused_name(f"input:{tensor.name}", taken)
             add((name, height, alone), partial(_input_actor, name, tensor, height))
     for layer in network.layers:
         height = layer_height(spec, layer)[0]
@@ -474,7 +466,7 @@ def convert(
                 actors[-1] = _guarded(actors[-1], network)
     for output in network.outputs:
         if output.tensor is not None:
-            name = _unique(f"output:{output.name}", taken)
+            name = number_unused_name(f"output:{output.name}", taken)
             add((name, 0, alone), partial(_output_actor, name, output.tensor))
     return Conversion(network, tuple(actors), asked, frames, asked_batches)
 
@@ -516,7 +508,7 @@ def csdf_graph(
         for read in work.reads:
             source, write = writer[read.tensor.name]
             unit, size = token_unit(read.tensor, tokens)
-            name = _unique(f"{read.tensor.name}->{work.name}", names)
+            name = number_unused_name(f"{read.tensor.name}->{work.name}", names)
             production = tuple(unit * n for n in differences(write.complete))
             consumption = tuple(unit * n for n in differences(read.need))
             channels.append(
@@ -525,7 +517,7 @@ def csdf_graph(
             kept = tuple(unit * (n - r) for n, r in zip(read.need, read.release, strict=True))
             if overlap and any(kept):
                 loop = (
-                    _unique(f"overlap:{name}", names),
+                    number_unused_name(f"overlap:{name}", names),
                     work.name,
                     work.name,
                     kept,

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import BFLOAT16
+from csdfgen.model.naming import make_unused_name
 from csdfgen.precision.writer import convert_to_float16
 from csdfgen.reading.onnx_file import get_opset, list_graphs
 from csdfgen.reading.onnx_schema import Signature, signature
@@ -150,11 +151,7 @@ class _Conversion:
         self._nodes.append(helper.make_node("Cast", [name], [made], name=f"{made}_cast", to=to))
 
     def _fresh(self, name: str) -> str:
-        name = f"{name}_bfloat16"
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        return name
+        return make_unused_name(f"{name}_bfloat16", self._taken)
 
 
 def _rounded(tensor: TensorProto, name: str) -> TensorProto:

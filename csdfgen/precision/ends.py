@@ -20,6 +20,7 @@ from onnx import numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
+from csdfgen.model.naming import make_unused_name
 from csdfgen.ops.integers import limits
 from csdfgen.ops.stored import quantize_values, read_values
 
@@ -144,10 +145,7 @@ def _output_taken_off(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> For
         return None
     if any(value.name in node.input for node in graph.node):  # the values are read here too
         names = outside | {name for node in graph.node for name in (*node.input, *node.output)}
-        inside = f"{value.name}_values"
-        while inside in names:
-            inside += "_"
-        _rename(graph, value.name, inside)
+        _rename(graph, value.name, make_unused_name(f"{value.name}_values", names))
     else:
         graph.node.remove(end)
     _rename(graph, integers, value.name)

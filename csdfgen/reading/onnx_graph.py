@@ -8,7 +8,6 @@ branches of an If stay closed until its condition is known.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,8 @@ from onnx import AttributeProto, helper
 from csdfgen.errors import ModelError
 from csdfgen.limits import OPERATIONS, STORED, Budget
 from csdfgen.model.formats import Stored
+from csdfgen.model.naming import make_unused_name
+from csdfgen.model.sorting import sort_topologically
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, list_graphs, opsets, text
 from csdfgen.reading.onnx_schema import resolve_operator
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name, file_bytes
@@ -119,10 +120,7 @@ class Names:
 
     def fresh(self, name: str) -> str:
         """A name that nothing has, like this one."""
-        while name in self._taken:
-            name += "'"
-        self._taken.add(name)
-        return name
+        return make_unused_name(name, self._taken, "'")
 
     def given(self, key: Hashable, name: str) -> str:
         """The name of what a key stands for, the same one whenever it is asked for: a fresh one like this."""
@@ -558,27 +556,14 @@ def _in_order(
 
 def _sorted(operations: Sequence[Operation], sources: Mapping[int, set[int]]) -> list[int]:
     """Topological order that keeps the given one where it can."""
-    readers: dict[int, list[int]] = {k: [] for k in sources}
-    for k, before in sources.items():
-        for b in before:
-            readers[b].append(k)
-    open_sources = {k: len(before) for k, before in sources.items()}
-    ready = [k for k, count in open_sources.items() if count == 0]
-    heapq.heapify(ready)
-    order: list[int] = []
-    while ready:
-        k = heapq.heappop(ready)
-        order.append(k)
-        for reader in readers[k]:
-            open_sources[reader] -= 1
-            if open_sources[reader] == 0:
-                heapq.heappush(ready, reader)
+    order = sort_topologically(sources)
     if len(order) < len(sources):
-        k = next(k for k, count in open_sources.items() if count)
+        waiting = sources.keys() - order
+        k = next(k for k in sources if k in waiting)
         seen: set[int] = set()
         while k not in seen:  # walking back from a node that waits ends on the cycle
             seen.add(k)
-            k = next(b for b in sources[k] if open_sources[b])
+            k = next(b for b in sources[k] if b in waiting)
         op = operations[k]
         raise ModelError(
             "lies on a cycle, its input depends on its output",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -23,8 +22,10 @@ from onnx import TensorProto
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.formats import Format
+from csdfgen.model.naming import number_unused_name
 from csdfgen.model.network import Guard, Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.model.sorting import sort_topologically
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
@@ -273,12 +274,7 @@ class _New:
 
     def unused(self, name: str) -> str:
         """A name that no layer and no tensor has."""
-        number, found = 1, name
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
+        return number_unused_name(name, self._taken)
 
     def layer(
         self, op_type: str, output: str, *operands: Tensor | np.ndarray, **attributes: Any
@@ -295,21 +291,12 @@ def _in_order(network: Network, layers: list[Layer]) -> tuple[Layer, ...]:
     """Layers behind what they read, and those of a branch behind its condition; else as they are given."""
     maker = {tensor.name: k for k, layer in enumerate(layers) for tensor in layer.outputs}
     conditions = replace(network, layers=tuple(layers)).conditions
-    waiting: list[int] = []
-    followers: list[list[int]] = [[] for _ in layers]
-    for k, layer in enumerate(layers):
-        reads = [*layer.inputs, *(conditions[guard.branch] for guard in layer.guards)]
-        before = {maker[t.name] for t in reads if t is not None and t.name in maker}
-        waiting.append(len(before))
-        for one in before:
-            followers[one].append(k)
-    ready = [k for k, count in enumerate(waiting) if not count]
-    found = []
-    while ready:
-        k = heappop(ready)
-        found.append(layers[k])
-        for one in followers[k]:
-            waiting[one] -= 1
-            if not waiting[one]:
-                heappush(ready, one)
-    return tuple(found)
+    waits = {
+        k: {
+            maker[t.name]
+            for t in (*layer.inputs, *(conditions[guard.branch] for guard in layer.guards))
+            if t is not None and t.name in maker
+        }
+        for k, layer in enumerate(layers)
+    }
+    return tuple(layers[k] for k in sort_topologically(waits))

@@ -26,6 +26,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import InputError
+from csdfgen.model.naming import number_unused_name
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, get_operator
@@ -476,10 +477,10 @@ class _Tiling:
 
     def _named(self, wanted: str) -> str:
         """A name for a tensor; layers that are no clones share it with their output."""
-        return _unique(wanted, self._taken | self._layers_taken, self._taken)
+        return number_unused_name(wanted, self._taken, self._layers_taken)
 
     def _layer_named(self, wanted: str) -> str:
-        return _unique(wanted, self._layers_taken, self._layers_taken)
+        return number_unused_name(wanted, self._layers_taken)
 
     # Order -------------------------------------------------------------------------------------
 
@@ -493,15 +494,6 @@ class _Tiling:
                 cascades.append([run])
         for cascade in cascades:
             yield from _in_turn(cascade)
-
-
-def _unique(wanted: str, taken: set[str], into: set[str]) -> str:
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted}_{count}"
-    into.add(name)
-    return name
 
 
 def _in_turn(cascade: Sequence[_Run]) -> Iterator[str]:

@@ -21,6 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from csdfgen.errors import ModelError
+from csdfgen.model.naming import make_unused_name
 from csdfgen.reading.caffe.text import MAX_INT, Message
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS
 
@@ -49,7 +50,7 @@ class Nodes:
 
     def free(self, name: str) -> str:
         """The name of a tensor, with marks if it is taken."""
-        return _free(name, self.tensors)
+        return make_unused_name(name, self.tensors, "'")
 
     def add(
         self,
@@ -59,7 +60,7 @@ class Nodes:
         name: str,
         **settings: Any,
     ) -> None:
-        name = _free(name, self.names)
+        name = make_unused_name(name, self.names, "'")
         self.nodes.append(helper.make_node(op_type, inputs, outputs, name, **settings))
 
 
@@ -155,13 +156,6 @@ class Layer:
 
 Recipe = Callable[[Layer, Message], Value | list[Value]]
 """(layer, its own settings) -> its tops."""
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    taken.add(name)
-    return name
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:
