@@ -8,6 +8,7 @@ zoo count.
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
@@ -202,14 +203,8 @@ def _first(works: Callable[[int], bool], known: int, step: int) -> int:
     """The smallest multiple of step that works, by bisection; `known` does, and so does every
     larger one.
     """
-    fails, succeeds = 0, known // step
-    while succeeds - fails > 1:
-        middle = (fails + succeeds) // 2
-        if works(middle * step):
-            succeeds = middle
-        else:
-            fails = middle
-    return succeeds * step
+    sizes = range(step, known, step)
+    return step * (1 + bisect_left(sizes, True, key=works))
 
 
 _Write = Callable[..., Value | tuple[Value, ...]]

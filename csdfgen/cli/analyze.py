@@ -375,10 +375,7 @@ def _device_section(
 
 
 def _of_device(
-    profile: DeviceProfile,
-    found: Estimate,
-    needs: tuple[Demand, ...],
-    height: FittingHeight | None,
+    profile: DeviceProfile, found: Estimate, needs: tuple[Demand, ...], height: FittingHeight | None
 ) -> Iterator[Part]:
     yield f"\n{escape(profile.name)}: {escape(profile.title)}\n"
     rows = (

@@ -522,7 +522,7 @@ def _within_budgets(made: Plan, options: PlanOptions) -> Plan:
         raise PlanError(
             f"{option('memory')} of {options.memory:,} bytes is less than the {made.total_bytes:,} that "
             f"{option('rows', options.rows)} takes; leave {option('rows')} out, or ask for "
-            f"{option('memory', format_size(made.total_bytes))}",
+            f"{option('memory', format_size(made.total_bytes))}"
         )
     if options.latency:
         profile = load_profile(options)
@@ -532,7 +532,7 @@ def _within_budgets(made: Plan, options: PlanOptions) -> Plan:
                 f"{option('latency')} of {1e3 * options.latency:.6g} ms is less than the "
                 f"{1e3 * seconds:.4g} ms that {option('rows', options.rows)} is predicted to take on "
                 f"{profile.name}; leave {option('rows')} out, or ask for "
-                f"{option('latency', format_time(seconds))}",
+                f"{option('latency', format_time(seconds))}"
             )
     return made
 
@@ -578,12 +578,12 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
     return PlanError(
         f"{option('latency')} of {1e3 * options.latency:.6g} ms is not reached{within}: the fastest plan "
         f"is predicted to take {1e3 * quick.seconds:.4g} ms on {profile.name}; ask for "
-        f"{option('latency', format_time(quick.seconds))} or more, or another {option('device')}",
+        f"{option('latency', format_time(quick.seconds))} or more, or another {option('device')}"
     )
 
 
 def _too_many_constants(least: int, options: PlanOptions) -> PlanError:
     return PlanError(
         f"{option('constants')} of {options.constants:,} bytes is below the least of constants and the program that was found, "
-        f"{least:,} bytes; quantize the model (csdfgen quantize), or ask for {option('constants', format_size(least))} or more",
+        f"{least:,} bytes; quantize the model (csdfgen quantize), or ask for {option('constants', format_size(least))} or more"
     )

@@ -96,9 +96,7 @@ _Times = Sequence[Mapping[str, Sequence[float]]]
 
 
 def plan_processors(
-    prepared: Prepared,
-    one_image: Callable[[Prepared], Plan],
-    profiles: Sequence[DeviceProfile],
+    prepared: Prepared, one_image: Callable[[Prepared], Plan], profiles: Sequence[DeviceProfile]
 ) -> Plan:
     """The plan of the goal `throughput`.
 

@@ -183,10 +183,7 @@ def readings() -> Iterator[Reading]:
     for name, rule, rules in _READINGS:
         ours = count(load_network(name, weights=False), rules).m_our
         yield Reading(name, rule, ours, TABLE_3[name][1])
-    padded, rule = (
-        count(symmetric_googlenet()).m_our,
-        "strided pools padded by 1 on every side",
-    )
+    padded, rule = (count(symmetric_googlenet()).m_our, "strided pools padded by 1 on every side")
     yield Reading("googlenet", rule, padded, TABLE_3["googlenet"][1])
 
 

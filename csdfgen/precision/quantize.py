@@ -79,12 +79,7 @@ from csdfgen.precision.weights import (
     widen_weights,
 )
 from csdfgen.precision.wish import GOALS, METHOD, Wish
-from csdfgen.precision.writer import (
-    Skeleton,
-    convert_to_int8,
-    replace_formats,
-    skeleton,
-)
+from csdfgen.precision.writer import Skeleton, convert_to_int8, replace_formats, skeleton
 from csdfgen.reading.fixed import AskedValues, fixed_inputs, hold_constant
 from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load

@@ -166,10 +166,5 @@ def _divergence(counts: np.ndarray, inside: np.ndarray, integers: np.ndarray) ->
 
 
 METHODS: Mapping[str, Callable[[Observer, float], Range]] = MappingProxyType(
-    {
-        "minmax": _minmax,
-        "percentile": _percentile,
-        "mse": _least_squares,
-        "kl": _relative_entropy,
-    }
+    {"minmax": _minmax, "percentile": _percentile, "mse": _least_squares, "kl": _relative_entropy}
 )

@@ -203,11 +203,7 @@ def _as_rows(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
 
 
 def _network(
-    file: ModelFile,
-    graph: Graph,
-    folder: Folder,
-    sizes: Mapping[str, Shape],
-    as_rows: bool = True,
+    file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape], as_rows: bool = True
 ) -> Network:
     """The network for these input shapes; for one image at a time where its images do not touch
     each other.

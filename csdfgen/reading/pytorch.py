@@ -82,8 +82,7 @@ def _torch() -> Any:
 
 def _as_onnx(torch: Any, program: Any, name: str) -> onnx.ModelProto:
     made = _asked(
-        "torch.onnx",
-        lambda: torch.onnx.export(program, dynamo=True, verbose=False).model_proto,
+        "torch.onnx", lambda: torch.onnx.export(program, dynamo=True, verbose=False).model_proto
     )
     made.graph.name = name
     return made

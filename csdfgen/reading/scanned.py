@@ -49,10 +49,7 @@ def _axes(operation: Operation, ranks: Sequence[int | None], name: str) -> list[
 
 
 def scan_layer(
-    operation: Operation,
-    operands: Sequence[Known],
-    turn: Turn,
-    fresh: Callable[[str], str],
+    operation: Operation, operands: Sequence[Known], turn: Turn, fresh: Callable[[str], str]
 ) -> Layer | None:
     """The layer of a Scan; None for one that is to be written out. Whatever is wrong with it is found there, too.
 
@@ -172,9 +169,7 @@ def _layer(
 
     body = tuple(
         replace(
-            layer,
-            inputs=tuple(map(named, layer.inputs)),
-            outputs=tuple(map(named, layer.outputs)),
+            layer, inputs=tuple(map(named, layer.inputs)), outputs=tuple(map(named, layer.outputs))
         )
         for layer in layers
     )

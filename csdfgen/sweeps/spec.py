@@ -134,21 +134,14 @@ def _calibration(grid: TomlTable) -> Calibration:
     table = grid.table(_CALIBRATION, needed=False)
     found = Calibration(
         table.texts("files"),
-        _flag(table, "integer_io"),
-        _flag(table, "resize"),
+        table.flag("integer_io"),
+        table.flag("resize"),
         _numbers(table, "mean"),
         _numbers(table, "std"),
         table.text("layout", "") or None,
     )
     table.finish()
     return found
-
-
-def _flag(table: TomlTable, name: str) -> bool:
-    value = table.get(name)
-    if not isinstance(value, (bool, type(None))):
-        raise table.fault(name, f"is {quote(value)}; true or false is needed")
-    return bool(value)
 
 
 def _numbers(table: TomlTable, name: str) -> tuple[float, ...] | None:

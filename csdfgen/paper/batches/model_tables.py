@@ -4,6 +4,7 @@ MobileNet, batches of the baseline, and how much the greedy rule needs.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from statistics import pstdev
 
@@ -80,10 +81,6 @@ def figure_8() -> Iterator[Cell]:
 
 def _least_memory(chain: Chain, images: int) -> int:
     """Bytes in which the greedy rule has a plan; what fits into some memory fits into more."""
-    low, high = 0, MB
-    while plan_greedy(chain, images, high) is None:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if plan_greedy(chain, images, middle) is None else (low, middle)
-    return high
+    return bisect_left(
+        range(1 << 40), True, key=lambda size: plan_greedy(chain, images, size) is not None
+    )

@@ -11,10 +11,8 @@ from csdfgen.errors import InputError
 from csdfgen.model.units import parse_time
 from csdfgen.serving.policies.adaptive import Adaptive
 from csdfgen.serving.policies.base import Policy
-from csdfgen.serving.policies.greedy import Greedy
 from csdfgen.serving.policies.lbci import Lbci, LbciPaper
-from csdfgen.serving.policies.serial import Serial
-from csdfgen.serving.policies.window import Window
+from csdfgen.serving.policies.usual import Greedy, Serial, Window
 
 __all__ = ["POLICIES", "Policy", "parse_policy"]
 

@@ -1,4 +1,7 @@
-"""Wait for a number of images, or for a time: what paper 001 calls Batchsize(m), and what most servers do."""
+"""The policies of most servers: one request at a time, a window of images or time, and what waits as soon as a worker is free.
+
+Paper 001 calls the first two Serial and Batchsize(m); Clipper and Triton's dynamic batcher without a delay do the third.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,19 @@ from csdfgen.serving.policies.base import Policy
 from csdfgen.serving.requests import Decision, View
 
 _NOTHING = Decision()
+
+
+@dataclass
+class Serial(Policy):
+    """All images of a request form a batch, or several where it is larger than a batch."""
+
+    name = "serial"
+
+    def decide(self, view: View) -> Decision:
+        """The next request, if nothing runs."""
+        if view.stack or not view.queue:
+            return _NOTHING
+        return Decision(min(view.queue[0].left, self.largest(view)))
 
 
 @dataclass
@@ -29,3 +45,14 @@ class Window(Policy):
         if view.waiting >= size or view.now >= due or view.draining:
             return Decision(min(size, self.largest(view)))
         return Decision(until=due)
+
+
+@dataclass
+class Greedy(Policy):
+    """The largest batch of what waits."""
+
+    name = "greedy"
+
+    def decide(self, view: View) -> Decision:
+        """All that waits, if nothing runs."""
+        return _NOTHING if view.stack else Decision(self.largest(view))
