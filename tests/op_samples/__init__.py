@@ -6,43 +6,39 @@ from __future__ import annotations
 
 from tests.op_harness import Sample
 from tests.op_samples import (
-    activation,
-    arithmetic,
     attention,
     convolution,
-    indexing,
-    joining,
+    drawn,
     linear,
     normalization,
-    padding,
     pooling,
     quantized,
     recurrent,
-    reduction,
     resampling,
-    reshaping,
     selection,
+    special,
 )
 
+ELEMENTWISE: list[Sample] = [*drawn.ELEMENTWISE, *special.ELEMENTWISE]
+
 SAMPLES: list[Sample] = [
-    sample
-    for family in (
-        convolution,
-        pooling,
-        activation,
-        arithmetic,
-        attention,
-        normalization,
-        recurrent,
-        reduction,
-        linear,
-        reshaping,
-        joining,
-        indexing,
-        selection,
-        padding,
-        resampling,
-        quantized,
-    )
-    for sample in family.SAMPLES
+    *ELEMENTWISE,
+    *drawn.REDUCING,
+    *drawn.MOVING,
+    *special.OTHERS,
+    *(
+        sample
+        for family in (
+            convolution,
+            pooling,
+            attention,
+            normalization,
+            recurrent,
+            linear,
+            selection,
+            resampling,
+            quantized,
+        )
+        for sample in family.SAMPLES
+    ),
 ]

@@ -8,7 +8,7 @@ one begins with an axis of one position, as the images of most networks do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any
 from zlib import crc32
@@ -20,7 +20,7 @@ from onnx import helper
 from csdfgen.errors import ModelError
 from tests.op_harness import Arg, Sample
 
-__all__ = ["RANKED"]
+__all__ = ["RANKED", "Fixed"]
 
 RANKS = range(1, 6)
 KNOWN = (
@@ -396,7 +396,7 @@ def scatter_elements(op_type: str) -> Iterator[Sample]:
             dtype = draw.kind(KNOWN if reduction == "none" or old else SUMMED)
             yield draw.sample(
                 arg(shape, dtype, -3, 3),
-                _Fixed.of(indices.astype(draw.kind(("int64", "int32")))),
+                Fixed.of(indices.astype(draw.kind(("int64", "int32")))),
                 arg(tuple(wanted), dtype, -3, 3),
                 axis=draw.axis(axis, rank),
                 reduction=None if old or reduction == "none" else reduction,
@@ -407,16 +407,15 @@ SUMMED = ("float32", "float64", "int32", "int64", "float16")
 """Types that onnxruntime or its reference adds and compares."""
 
 
-class _Fixed(Arg):
+@dataclass(frozen=True)
+class Fixed(Arg):
     """An operand of these values, whether it is constant or computed."""
 
-    value: np.ndarray
+    value: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)
 
     @classmethod
-    def of(cls, value: np.ndarray) -> _Fixed:
-        found = cls(value.shape, None, value.dtype.name)
-        object.__setattr__(found, "value", value)
-        return found
+    def of(cls, value: np.ndarray) -> Fixed:
+        return cls(value.shape, None, value.dtype.name, value=value)
 
     def values(self, rng: np.random.Generator) -> np.ndarray:
         return self.value
@@ -437,7 +436,7 @@ def scatter_nd(op_type: str) -> Iterator[Sample]:
             updates = (*some.shape[:-1], *shape[count:])
             yield draw.sample(
                 arg(shape, dtype, -3, 3),
-                _Fixed.of(some),
+                Fixed.of(some),
                 arg(updates, dtype, -3, 3),
                 reduction=None if reduction == "none" else reduction,
             )

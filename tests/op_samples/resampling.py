@@ -1,4 +1,4 @@
-"""Samples of Resize, Upsample, DepthToSpace and SpaceToDepth."""
+"""Samples of Resize and Upsample."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.op_harness import Arg, Sample
-from tests.op_samples.reshaping import ints
+from tests.op_samples.ranks import ints
 
 BETWEEN = "a cubic tap of weight 0 lies between rows that are read: ranges never move back"
 
@@ -45,213 +45,126 @@ def _resize(
     return Sample("Resize", inputs, given, opset, label=label, hides_nan=hides_nan)
 
 
+MAP, IMAGE = (1, 3, 7, 5), (1, 3, 9, 8)
+SETTINGS: tuple[tuple[tuple[int, ...], int | None, tuple[float, ...]], ...] = (
+    ((1, 3, 5, 4), 2, (1, 1, 2, 2)),
+    ((2, 3, 3, 4), 2, (1, 1, 4, 3)),
+    ((1, 3, 1, 1), 2, (1, 1, 3, 2)),
+    ((1, 3, 5, 4), 2, (1, 1, 1, 2)),
+    ((1, 3, 5, 4), 2, (1, 1, 2, 1)),
+    (IMAGE, 2, (1, 1, 0.5, 0.25)),
+    (IMAGE, 2, (1, 1, 0.6, 0.7)),
+    ((1, 3, 7, 9), 2, (1, 1, 1.5, 1.7)),
+    ((1, 3, 7, 19), 2, (1, 1, 2.5, 2.5)),
+    ((1, 5, 4, 3), 1, (1, 1.4, 2, 1)),
+    ((1, 3, 5, 4), None, (1, 1, 2, 2)),
+    ((1, 40, 5, 4), 2, (1, 1, 2, 2)),
+)
+"""Shape, row axis, scales."""
+
+COORDINATES = (
+    "half_pixel",
+    "asymmetric",
+    "align_corners",
+    "pytorch_half_pixel",
+    "half_pixel_symmetric",
+)
+NEAREST_MODES = ("round_prefer_floor", "floor", "round_prefer_ceil", "ceil")
+
+
+def _drawn(mode: str, count: int) -> list[Sample]:
+    """Settings with each way to count coordinates and to round them, in turn; scales or the sizes that they give."""
+    found = []
+    for k in range(count):
+        (shape, axis, scales), coordinates = SETTINGS[k % len(SETTINGS)], COORDINATES[k % 5]
+        opset = 19 if coordinates == "half_pixel_symmetric" else 13 - 2 * (k % 3 == 0)
+        sizes = tuple(max(1, int(n * scale)) for n, scale in zip(shape, scales, strict=True))
+        more: dict[str, Any] = {"nearest_mode": NEAREST_MODES[k % 4]} if mode == "nearest" else {}
+        given = (None, sizes) if k % 4 == 3 else (scales, None)
+        # onnx's reference, which stands in for float64, keeps fractions of a size
+        dtype = "float64" if k % 3 == 2 and coordinates != "align_corners" else "float32"
+        found.append(_resize(shape, axis, *given, mode, coordinates, opset, dtype, **more))
+    return found
+
+
+CROPPED = "tf_crop_and_resize"
 NEAREST = [
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2)),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((2, 3, 3, 4), 2, (1, 1, 4, 3), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((1, 3, 1, 1), 2, (1, 1, 3, 2), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 1, 2)),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 1)),
-    _resize((1, 3, 5, 4), 2, (1, 1, 1, 1)),
-    _resize((1, 3, 6, 8), 2, (1, 1, 0.5, 0.5), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((1, 3, 7, 9), 2, (1, 1, 0.6, 0.4), nearest_mode="ceil"),
-    _resize((1, 3, 7, 9), 2, (1, 1, 1.5, 1.7)),
-    _resize(
-        (1, 3, 7, 9),
-        2,
-        (1, 1, 1.5, 1.7),
-        coordinates="asymmetric",
-        nearest_mode="round_prefer_ceil",
+    *_drawn("nearest", 24),
+    _resize(MAP, 2, None, (1, 3, 1, 1), coordinates="pytorch_half_pixel"),
+    _resize(MAP, 2, None, (1, 3, 1, 1), coordinates="align_corners"),
+    _resize(MAP, 2, (1, 1, 2, 3), coordinates="tf_half_pixel_for_nn", nearest_mode="floor", opset=11),
+    *(_resize(MAP, 2, scales, opset=10) for scales in ((1, 1, 2, 2), (1, 1, 0.6, 0.6))),
+    *(
+        _resize(MAP, 2, None, (9, 10), opset=18, axes=[2, 3], keep_aspect_ratio_policy=policy)
+        for policy in ("stretch", "not_larger", "not_smaller")
     ),
+    _resize(MAP, 2, None, (9, 10), opset=18, axes=[-1, -2]),
+    *(_resize((2, 3, 5, 4), 2, scales) for scales in ((1, 2, 2, 2), (2, 1, 1, 2), (1, 1, 1, 1))),
+    *(_resize((1, 3, 2, 3, 4)[:rank], 2 if rank > 2 else None, (1, 1, 2, 2, 3)[:rank]) for rank in (1, 2, 3, 5)),
+    *(_resize((1, 3, 5, 4), 2, (1, 1, 2, 2.5), dtype=kind) for kind in ("uint8", "int8", "float16")),
     _resize(
-        (1, 3, 7, 19),
-        2,
-        (1, 1, 2.5, 2.5),
-        coordinates="align_corners",
-        nearest_mode="round_prefer_ceil",
-    ),
-    _resize((1, 3, 7, 5), 2, None, (1, 3, 11, 12), coordinates="pytorch_half_pixel"),
-    _resize((1, 3, 7, 5), 2, None, (1, 3, 1, 1), coordinates="pytorch_half_pixel"),
-    _resize((1, 3, 7, 5), 2, None, (1, 3, 1, 1), coordinates="align_corners"),
-    _resize(
-        (1, 3, 7, 5),
-        2,
-        (1, 1, 2, 3),
-        coordinates="tf_half_pixel_for_nn",
-        nearest_mode="floor",
-        opset=11,
-    ),
-    _resize((1, 3, 7, 5), 2, (1, 1, 1.3, 1.3), coordinates="half_pixel_symmetric", opset=19),
-    _resize((1, 3, 7, 5), 2, (1, 1, 2, 2), opset=10),
-    _resize((1, 3, 7, 5), 2, (1, 1, 0.6, 0.6), opset=10),
-    _resize((1, 3, 7, 5), 2, (1, 1, 2, 2), opset=11),
-    _resize((1, 3, 7, 5), 2, None, (1, 3, 14, 5), opset=11),
-    _resize((1, 3, 7, 5), 2, (2, 3), opset=18, axes=[2, 3]),
-    _resize((1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[-1, -2]),
-    _resize(
-        (1, 3, 7, 5), 2, None, (9, 10), opset=18, axes=[2, 3], keep_aspect_ratio_policy="not_larger"
-    ),
-    _resize(
-        (1, 3, 7, 5),
-        2,
-        None,
-        (9, 10),
-        opset=18,
-        axes=[2, 3],
-        keep_aspect_ratio_policy="not_smaller",
-    ),
-    _resize((1, 3, 5, 4), 2, (1, 2, 2, 2)),
-    _resize((2, 3, 5, 4), 2, (2, 1, 1, 2)),
-    _resize((1, 5, 4, 3), 1, (1, 2, 2, 1), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((1, 5, 4, 3), 1, (1, 1.4, 2, 1)),
-    _resize((1, 3, 5), 2, (1, 1, 2)),
-    _resize((1, 3, 2, 3, 4), 2, (1, 1, 2, 2, 3), coordinates="asymmetric", nearest_mode="floor"),
-    _resize((1, 3, 5, 4), None, (1, 1, 2, 2)),
-    _resize((3, 5), None, (2, 2.5)),
-    _resize((5,), None, (2.0,)),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), dtype="uint8"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2.5), dtype="int8"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), dtype="float16"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), dtype="float64"),
-    _resize(
-        (1, 2, 6, 5),
-        2,
-        None,
-        (1, 2, 8, 7),
-        coordinates="tf_crop_and_resize",
+        *((1, 2, 6, 5), 2, None, (1, 2, 8, 7), "nearest", CROPPED),
         roi=factors(0, 0, 0.4, 0.3, 1, 1, 1.2, 0.9),
         extrapolation_value=7.0,
     ),
-]
+]  # fmt: skip
 
 LINEAR = [
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear"),
-    _resize((2, 3, 5, 4), 2, (1, 1, 2, 4), mode="linear", coordinates="asymmetric"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", coordinates="align_corners"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 3, 2.7), mode="linear", coordinates="pytorch_half_pixel"),
-    _resize(
-        (1, 3, 5, 4),
-        2,
-        (1, 1, 1.3, 1.4),
-        mode="linear",
-        coordinates="half_pixel_symmetric",
-        opset=19,
+    *_drawn("linear", 24),
+    *(_resize(IMAGE, 2, None, sizes, "linear") for sizes in ((1, 3, 4, 13), (1, 3, 1, 1))),
+    *(
+        _resize((1, 3, 1, 1), 2, None, (1, 3, 6, 5), "linear", one)
+        for one in (None, "align_corners", "pytorch_half_pixel")
     ),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.5), mode="linear"),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.25), mode="linear", coordinates="asymmetric"),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.4, 0.7), mode="linear"),
-    _resize((1, 3, 9, 8), 2, None, (1, 3, 4, 13), mode="linear"),
-    _resize((1, 3, 9, 8), 2, None, (1, 3, 1, 1), mode="linear", coordinates="pytorch_half_pixel"),
-    _resize((1, 3, 1, 1), 2, None, (1, 3, 6, 5), mode="linear", coordinates="align_corners"),
-    _resize((1, 3, 1, 1), 2, None, (1, 3, 6, 5), mode="linear"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 1, 2), mode="linear"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 1), mode="linear"),
-    _resize((1, 40, 5, 4), 2, (1, 1, 2, 2), mode="linear"),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", opset=10),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", opset=11),
-    _resize((1, 3, 5, 4), 2, (2, 2), mode="linear", opset=18, axes=[2, 3]),
-    _resize(
-        (1, 3, 5, 4),
-        2,
-        None,
-        (7, 9),
-        mode="linear",
-        opset=19,
-        axes=[2, 3],
-        keep_aspect_ratio_policy="not_larger",
-    ),
-    _resize((1, 5, 4, 3), 1, (1, 2, 2, 1), mode="linear"),
-    _resize((1, 5, 4, 3), 1, (1, 0.7, 3, 1), mode="linear", coordinates="align_corners"),
-    _resize((1, 3, 4, 3, 2), 2, (1, 1, 2, 2, 3), mode="linear"),
+    _resize((1, 3, 5, 4), 2, None, (7, 9), "linear", opset=19, axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
     _resize((4, 3), None, (2, 2.5), mode="linear"),
-    _resize((1, 3, 5, 4), None, (1, 1, 2, 2), mode="linear"),
+    _resize((1, 3, 4), 2, (1, 1, 2), mode="linear"),
+    _resize((1, 3, 4, 3, 2), 2, (1, 1, 2, 2, 3), mode="linear"),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="linear", dtype="float16"),
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2.3), mode="linear", dtype="float64"),
-    _resize(
-        (1, 2, 6, 5),
-        2,
-        None,
-        (1, 2, 9, 7),
-        mode="linear",
-        coordinates="tf_crop_and_resize",
-        roi=factors(0, 0, -0.4, 0.3, 1, 1, 0.8, 1.3),
-        extrapolation_value=-3.0,
+    *(
+        _resize((1, 2, 6, 5), 2, None, sizes, "linear", CROPPED, roi=factors(*roi), extrapolation_value=-3.0)
+        for sizes, roi in (((1, 2, 9, 7), (0, 0, -0.4, 0.3, 1, 1, 0.8, 1.3)), ((1, 2, 4, 5), (0, 0, 1.5, 0, 1, 1, 2.5, 1)))
     ),
-    _resize(
-        (1, 2, 6, 5),
-        2,
-        None,
-        (1, 2, 4, 5),
-        mode="linear",
-        coordinates="tf_crop_and_resize",
-        roi=factors(0, 0, 1.5, 0, 1, 1, 2.5, 1),
-        extrapolation_value=1.0,
-    ),
-]
+]  # fmt: skip
 
 CUBIC = [
-    _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic"),
-    _resize(
-        (1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic", coordinates="align_corners", hides_nan=BETWEEN
+    *(
+        _resize((1, 3, 5, 4), 2, (1, 1, 2, 3), None, "cubic", one, hides_nan=BETWEEN)
+        for one in ("half_pixel", "align_corners", "asymmetric")
     ),
-    _resize(
-        (1, 3, 5, 4), 2, (1, 1, 2, 3), mode="cubic", coordinates="asymmetric", hides_nan=BETWEEN
-    ),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.7), mode="cubic", cubic_coeff_a=-0.5),
+    _resize(IMAGE, 2, (1, 1, 0.5, 0.7), mode="cubic", cubic_coeff_a=-0.5),
     _resize((2, 3, 5, 4), 2, (1, 1, 2.2, 2), mode="cubic", exclude_outside=1),
-    _resize(
-        (1, 3, 5, 4),
-        2,
-        None,
-        (1, 3, 9, 3),
-        mode="cubic",
-        coordinates="pytorch_half_pixel",
-        hides_nan=BETWEEN,
-    ),
+    _resize((1, 3, 5, 4), 2, None, (1, 3, 9, 3), "cubic", "pytorch_half_pixel", hides_nan=BETWEEN),
     _resize((1, 3, 5, 4), 2, (1, 1, 2, 2), mode="cubic", dtype="float64"),
 ]
 
 ANTIALIASED = [
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.5), mode="linear", opset=18, antialias=1),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.4, 0.7), mode="linear", opset=18, antialias=1),
-    _resize((1, 3, 9, 8), 2, None, (1, 3, 4, 11), mode="linear", opset=19, antialias=1),
-    _resize((1, 3, 9, 8), 2, (1, 1, 0.5, 0.5), mode="cubic", opset=18, antialias=1),
+    _resize(IMAGE, 2, scales, sizes, mode, opset=18, antialias=1)
+    for mode, scales, sizes in (
+        ("linear", (1, 1, 0.5, 0.5), None),
+        ("linear", (1, 1, 0.4, 0.7), None),
+        ("linear", None, (1, 3, 4, 11)),
+        ("cubic", (1, 1, 0.5, 0.5), None),
+    )
 ]
 
 UPSAMPLE = [
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2),), {"scales": [1.0, 1.0, 2.0, 2.0]}, opset=7),
-    Sample(
-        "Upsample",
-        (Arg((1, 3, 5, 4), 2),),
-        {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"},
-        opset=7,
+    *(
+        Sample("Upsample", (Arg((1, 3, 5, 4), 2),), {"scales": [1.0, 1.0, 2.0, 3.0], "mode": mode}, 7)
+        for mode in ("nearest", "linear")
     ),
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 2, 2)), {"mode": "nearest"}, opset=9),
-    Sample(
-        "Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 1.5, 2.5)), {"mode": "nearest"}, opset=9
+    *(
+        Sample("Upsample", (Arg(shape, 2, dtype), factors(*scales)), {"mode": mode}, 9)
+        for shape, scales, mode, dtype in (
+            ((1, 3, 5, 4), (1, 1, 2, 2), "nearest", "float32"),
+            ((1, 3, 5, 4), (1, 1, 1.5, 2.5), "nearest", "float32"),
+            ((1, 3, 5, 4), (1, 1, 2, 2), "linear", "float32"),
+            ((1, 3, 1, 1), (1, 1, 7, 5), "linear", "float32"),
+            ((1, 3, 5), (1, 1, 2), "nearest", "float32"),
+            ((1, 3, 5, 4), (1, 1, 2, 2), "nearest", "uint8"),
+        )
     ),
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2), factors(1, 1, 2, 2)), {"mode": "linear"}, opset=9),
-    Sample("Upsample", (Arg((1, 3, 1, 1), 2), factors(1, 1, 7, 5)), {"mode": "linear"}, opset=9),
-    Sample("Upsample", (Arg((1, 3, 5), 2), factors(1, 1, 2)), opset=9),
-    Sample("Upsample", (Arg((1, 3, 5, 4), 2, "uint8"), factors(1, 1, 2, 2)), opset=9),
-]
+]  # fmt: skip
 
-BLOCKS = [
-    Sample("DepthToSpace", (Arg((1, 12, 3, 4), 2),), {"blocksize": 2}, opset=7),
-    Sample("DepthToSpace", (Arg((2, 18, 3, 2), 2),), {"blocksize": 3}),
-    Sample("DepthToSpace", (Arg((2, 18, 3, 2), 2),), {"blocksize": 3, "mode": "CRD"}),
-    Sample("DepthToSpace", (Arg((1, 16, 5, 3), 2),), {"blocksize": 4, "mode": "DCR"}, opset=11),
-    Sample("DepthToSpace", (Arg((1, 4, 1, 1), 2),), {"blocksize": 2, "mode": "CRD"}),
-    Sample("DepthToSpace", (Arg((1, 5, 3, 4), 2),), {"blocksize": 1}),
-    Sample("DepthToSpace", (Arg((1, 12, 3, 4)),), {"blocksize": 2}, label="natural"),
-    Sample("DepthToSpace", (Arg((1, 12, 3, 4), 2, "float64"),), {"blocksize": 2}, label="float64"),
-    Sample("DepthToSpace", (Arg((1, 12, 3, 4), 2, "float16"),), {"blocksize": 2}, label="float16"),
-    Sample("SpaceToDepth", (Arg((1, 3, 6, 4), 2),), {"blocksize": 2}, opset=7),
-    Sample("SpaceToDepth", (Arg((2, 3, 6, 9), 2),), {"blocksize": 3}),
-    Sample("SpaceToDepth", (Arg((1, 1, 2, 2), 2),), {"blocksize": 2}),
-    Sample("SpaceToDepth", (Arg((1, 5, 3, 4), 2),), {"blocksize": 1}),
-    Sample("SpaceToDepth", (Arg((1, 3, 6, 4)),), {"blocksize": 2}, label="natural"),
-    Sample("SpaceToDepth", (Arg((1, 3, 6, 4), 2, "float64"),), {"blocksize": 2}, label="float64"),
-]
-
-SAMPLES: list[Sample] = [*NEAREST, *LINEAR, *CUBIC, *ANTIALIASED, *UPSAMPLE, *BLOCKS]
+SAMPLES: list[Sample] = [*NEAREST, *LINEAR, *CUBIC, *ANTIALIASED, *UPSAMPLE]

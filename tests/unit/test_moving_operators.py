@@ -17,7 +17,7 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Alias, AliasKind, Mode
 from tests.op_harness import Sample, fed, run_in_slabs
 from tests.op_samples import SAMPLES
-from tests.op_samples.reshaping import ints
+from tests.op_samples.ranks import ints
 
 SHARING = [
     s
