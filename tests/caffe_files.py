@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,11 @@ from pathlib import Path
 import numpy as np
 
 Blobs = Mapping[str, Sequence[np.ndarray]]
+PARAMETERS = {
+    "Normalize": "Norm",
+    **dict.fromkeys(("Deconvolution", "DepthwiseConvolution"), "Convolution"),
+}
+"""Types of layers whose settings have another name."""
 
 
 def varint(value: int) -> bytes:
@@ -60,6 +66,26 @@ def write(folder: Path, text: str, blobs: Blobs, **form: bool | int) -> Path:
     path.write_text(text)
     path.with_suffix(".caffemodel").write_bytes(caffemodel(blobs, **form))  # type: ignore[arg-type]
     return path
+
+
+def layer(text: str) -> str:
+    """A layer of a .prototxt, named after its first top.
+
+    >>> layer("y = InnerProduct(data) num_output: 3")
+    'name: "y" type: "InnerProduct" bottom: "data" top: "y" inner_product_param { num_output: 3 }'
+    """
+    found = re.fullmatch(r"([\w, ]*) = (\w+)\((.*?)\)(.*)", text)
+    assert found
+    tops, kind, bottoms, settings = found.groups()
+    ends = [
+        f'{end}: "{one}"'
+        for end, names in (("bottom", bottoms), ("top", tops))
+        for one in re.findall(r"\w+", names)
+    ]
+    own = kind if tops in bottoms else re.findall(r"\w+", tops)[0]
+    group = re.sub("([a-z]{2,})([A-Z])", r"\1_\2", PARAMETERS.get(kind, kind)).lower()
+    given = f" {group}_param {{{settings} }}" if settings.strip() else ""
+    return f'name: "{own}" type: "{kind}" {" ".join(ends)}{given}'
 
 
 def net(shape: Sequence[int], *layers: str) -> str:

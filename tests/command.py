@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,25 @@ def refused(result: Result, code: int = 1) -> str:
     lines = result.err.splitlines()
     assert len(lines) == 1 and "Traceback" not in result.err, result.err
     return lines[0]
+
+
+def execute(
+    *command: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A process that has ended, with what it printed. env: added to the environment."""
+    given = [str(word) for word in command]
+    environment = {**os.environ, **(env or {})}
+    return subprocess.run(
+        given,
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        **{"check": False, **options},
+    )
+
+
+python = partial(execute, sys.executable)
 
 
 def heed_interrupts() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -33,6 +32,7 @@ from csdfgen.program.instructions import Constants, Instruction, get_address
 from csdfgen.program.steps import Code, Memory, Move, Step, View
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
+from tests.command import execute
 from tests.networks import feeds
 from tests.patterns import growing
 from tests.quantized_models import quantized
@@ -46,9 +46,7 @@ WIDE = 40
 
 def environment() -> dict[str, str] | None:
     """In which this runs; None where the compiler has no such library."""
-    found = subprocess.run(
-        [*find_compiler().command, "-print-file-name=libasan.so"], capture_output=True, text=True
-    ).stdout.strip()
+    found = execute(*find_compiler().command, "-print-file-name=libasan.so").stdout.strip()
     if not Path(found).is_absolute():
         return None
     options = "detect_leaks=0:allow_user_poisoning=1"

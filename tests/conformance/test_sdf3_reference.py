@@ -65,9 +65,7 @@ def test_no_difference_is_listed_that_there_is_not() -> None:
 
 @pytest.mark.networks
 @pytest.mark.parametrize(("name", "question"), sorted([*DIFFERENCES, *NO_ANSWER]))
-def test_every_difference_has_its_reason_and_our_answer_is_executed(
-    name: str, question: str
-) -> None:
+def test_every_difference_has_its_reason_and_our_answer_is_run(name: str, question: str) -> None:
     reason = REASONS[{**DIFFERENCES, **NO_ANSWER}[name, question]]
     assert reason.applies(path_of(name)), reason.text
     items = [item for item in compared() if (item.graph, item.question) == (name, question)]

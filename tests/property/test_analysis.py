@@ -179,9 +179,7 @@ def test_periodic_schedules_are_followed_token_by_token(graph: CsdfGraph, serial
 
 @settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.data())
-def test_no_firing_of_a_periodic_schedule_can_start_earlier(
-    graph: CsdfGraph, data: st.DataObject
-) -> None:
+def test_no_firing_of_a_period_can_start_earlier(graph: CsdfGraph, data: st.DataObject) -> None:
     best = throughput(graph).value
     assume(0 < best < inf)
     schedule = periodic_schedule(graph)
@@ -212,9 +210,7 @@ def test_self_timed_orders_pass_the_check(graph: CsdfGraph, iterations: int) -> 
 
 @settings(SEEDED, max_examples=60)
 @given(GRAPHS, st.sampled_from(POLICIES), st.integers(1, 2))
-def test_every_policy_ends_within_capacities_that_suffice(
-    graph: CsdfGraph, policy: str, iterations: int
-) -> None:
+def test_every_policy_ends_within_capacity(graph: CsdfGraph, policy: str, iterations: int) -> None:
     assume(find_deadlock(graph) is None)
     found = size_storage(graph, "live")
     schedule = static_schedule(graph, found.capacities, iterations, policy)

@@ -45,9 +45,7 @@ def equal(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize("policy", ["demand", "eager", "layers"])
 @pytest.mark.parametrize("rows", [1, 2, "whole"])
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_an_order_of_several_frames_gives_what_one_gives(
-    policy: str, rows: int | str, level: str
-) -> None:
+def test_several_frames_give_what_one_gives(policy: str, rows: int | str, level: str) -> None:
     """4 images, two or all four of them in one order: the next one enters before the last has left."""
     network = classifier(4)
     assert network.batch == 4
@@ -91,9 +89,7 @@ def half(batch: int) -> Network:
 
 @pytest.mark.parametrize("make", [classifier, half])
 @pytest.mark.parametrize("rows", [1, "whole"])
-def test_a_phase_may_work_on_several_whole_images(
-    rows: int | str, make: Callable[[int], Network]
-) -> None:
+def test_a_phase_may_take_whole_images(rows: int | str, make: Callable[[int], Network]) -> None:
     network = make(4)
     x = feeds(network)
     want = runtime.run(csdfgen.plan(network, rows=rows), x)

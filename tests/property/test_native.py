@@ -203,9 +203,7 @@ def test_a_call_without_a_native_kernel(monkeypatch: pytest.MonkeyPatch) -> None
         close(found[name], want)
 
 
-def test_backends_by_name(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_backends_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     assert load_backend("numpy").name == "numpy" and load_backend("native").name == "native"
     assert resolve_backend("auto") == "native"
     with pytest.raises(InputError, match="backend='fpga': not one of auto, native, numpy"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from schedules.order import (
     strongly_connected_components,
     topological_order,
 )
+from tests.command import python
 from tests.graphs import SEEDED, consistent_graphs
 from tests.native_steps import compiler_missing
 
@@ -75,7 +74,5 @@ def test_planning_loads_no_large_library() -> None:
         runtime.compile(csdfgen.plan(csdfgen.load("zoo:resnet8"), backend="native"))
         large = {"scipy", "networkx", "rich", "typer", "PIL", "onnxruntime", "unittest", "lxml"}
         print(sorted(large & sys.modules.keys()))"""
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    said = python("-c", code, check=True)
     assert said.stdout.splitlines() == ["[]"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from itertools import permutations
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from csdfgen.errors import PlanError
 from csdfgen.planning.packing import Items, clash, lower_bound, pack, repair
 from csdfgen.planning.packing.first_fit import Arena, fit_few, group_items
 from csdfgen.planning.packing.items import breadths
+from tests.command import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,14 +213,7 @@ for seed in range(700, 730):
     print(pack(random_items(seed, 200), effort="low").offsets.tolist())
 """
     plain, with_vectors = (
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "NPY_DISABLE_CPU_FEATURES": without},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        python("-c", program, env={"NPY_DISABLE_CPU_FEATURES": without}, check=True).stdout
         for without in (" ".join(found), "")
     )
     assert plain == with_vectors

@@ -60,9 +60,7 @@ def refused(plan: Plan) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_a_dropped_or_repeated_firing_is_refused(
-    made: tuple[Plan, Graph, object], data: st.DataObject
-) -> None:
+def test_dropped_or_repeated_firing(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
     plan = made[0]
     at = data.draw(st.integers(0, len(plan.order) - 1))
     refused(replace(plan, order=plan.order[:at] + plan.order[at + 1 :]))
@@ -90,9 +88,7 @@ def feeds_directly(plan: Plan, first: tuple[str, int], second: tuple[str, int]) 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_two_dependent_firings_swapped_are_refused(
-    made: tuple[Plan, Graph, object], data: st.DataObject
-) -> None:
+def test_swapped_firings(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
     plan = made[0]
     pairs = [
         i
@@ -120,9 +116,7 @@ def at(plan: Plan, name: str, row: int, offset: int) -> Plan:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_two_rows_at_one_place_are_refused(
-    made: tuple[Plan, Graph, object], data: st.DataObject
-) -> None:
+def test_two_rows_at_one_place(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
     """Any two rows of a buffer that are alive at the same time."""
     plan = made[0]
     each = data.draw(st.sampled_from(plan.lifetimes.each))
@@ -164,9 +158,7 @@ def test_rows_that_overlap_for_one_firing_are_refused() -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(plans, st.data())
-def test_scratch_that_reaches_into_a_live_row_is_refused(
-    made: tuple[Plan, Graph, object], data: st.DataObject
-) -> None:
+def test_scratch_over_a_live_row(made: tuple[Plan, Graph, object], data: st.DataObject) -> None:
     """One firing's scratch, moved onto the operand that it reads."""
     plan = made[0]
     scratch = [buffer for buffer in plan.buffers if buffer.kind == "workspace"]

@@ -35,6 +35,7 @@ from csdfgen.planning.prepared import prepare
 from csdfgen.planning.waits import Waits, check_waits, split_by_processor
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
+from tests.command import execute
 from tests.native_steps import compiler_missing
 from tests.random_networks import models
 from tests.small_models import residual_classifier
@@ -205,10 +206,7 @@ def test_signals_order_memory(tmp_path: Path) -> None:
             f"-I{SOURCES}",
         ]
         files = [source, SOURCES / "team.c", SOURCES / "frame.c"]
-        built = subprocess.run(
-            [*command, *map(str, files), "-o", str(program), "-pthread", "-lm"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        built = execute(*command, *files, "-o", program, "-pthread", "-lm")
         if built.returncode:
             pytest.skip(f"no thread sanitizer: {built.stderr.splitlines()[-1]}")
         found = subprocess.run([program], capture_output=True, text=True, check=False)

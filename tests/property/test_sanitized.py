@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from csdfgen.backends.native.build import build
 from csdfgen.errors import ToolError
 from tests import sanitized
+from tests.command import python
 from tests.native_steps import compiler_missing
 
 pytestmark = [
@@ -27,9 +27,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         build(flags=sanitized.FLAGS)
     except ToolError as error:
         pytest.skip(f"no sanitizers: {error}")
-    return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True
-    )
+    return python(*command, env=environment)
 
 
 @pytest.mark.networks

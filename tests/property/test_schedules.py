@@ -89,9 +89,7 @@ def test_a_repeated_phase_is_refused(graph: CsdfGraph, policy: str, data: st.Dat
 
 @given(consistent_graphs(), policies, st.data())
 @settings(SEEDED, max_examples=150)
-def test_a_capacity_smaller_by_one_is_refused(
-    graph: CsdfGraph, policy: str, data: st.DataObject
-) -> None:
+def test_a_capacity_is_smaller_by_one(graph: CsdfGraph, policy: str, data: st.DataObject) -> None:
     schedule = SCHEDULERS[policy](graph, 1)
     sized = sorted(name for name, tokens in schedule.capacities.items() if tokens)
     assume(sized)

@@ -59,7 +59,7 @@ def test_rings_need_their_sums(graph: CsdfGraph, slower: int) -> None:
 
 @settings(SEEDED, max_examples=80)
 @given(GRAPHS, st.fractions(1, 4, max_denominator=7))
-def test_periodic_schedules_give_enough_storage(graph: CsdfGraph, slower: Fraction) -> None:
+def test_periodic_schedules_have_storage(graph: CsdfGraph, slower: Fraction) -> None:
     # where firings take no time, some may wait for each other at one instant
     actors = tuple(
         replace(actor, execution_times=tuple(time + 1 for time in actor.execution_times))

@@ -270,9 +270,7 @@ def test_analyze_gives_the_commands_answers(
 
 
 @pytest.mark.parametrize("check", ["outputs", "layers", None])
-def test_report_measures_and_compares_as_run_does(
-    net: Network, capsys: pytest.CaptureFixture[str], check: str | None
-) -> None:
+def test_report_as_run(net: Network, capsys: pytest.CaptureFixture[str], check: str | None) -> None:
     words = {"outputs": ["--check"], "layers": ["--check", "layers"], None: []}[check]
     cli("run", "net.onnx", "--json", *words)
     theirs = json.loads(capsys.readouterr().out)
@@ -396,9 +394,7 @@ def test_rows_that_are_none_are_one_line(net: Network, rows: Any, said: str) -> 
         (lambda net: csdfgen.read_plan("none.json", net), "none.json: cannot be read"),
     ],
 )
-def test_options_are_named_as_arguments(
-    net: Network, call: Callable[[Network], object], said: str
-) -> None:
+def test_options_are_arguments(net: Network, call: Callable[[Network], object], said: str) -> None:
     line = refused(InputError, lambda: call(net))
     assert line.startswith(said) and "--" not in line
 

@@ -208,9 +208,7 @@ anywhere = pytest.mark.parametrize(
 @heights
 @levels
 @anywhere
-def test_both_backends_compute_what_onnxruntime_computes(
-    make: Callable[[], Made], rows: int | str, fuse: str, place: Place
-) -> None:
+def test_both_backends(make: Callable[[], Made], rows: int | str, fuse: str, place: Place) -> None:
     model, x = make()
     network, want = csdfgen.load(model), reference(model, x)
     for kernels in BACKENDS:
@@ -285,9 +283,7 @@ def test_the_networks_have_every_operator_and_every_mode() -> None:
 
 
 @pytest.mark.parametrize(("planned", "run"), [(NUMPY, PYTHON), (PYTHON, NUMPY)])
-def test_a_plan_of_the_other_backend_with_less_workspace_is_refused(
-    planned: Backend, run: Backend
-) -> None:
+def test_a_plan_with_less_workspace_is_refused(planned: Backend, run: Backend) -> None:
     network = csdfgen.load((scores if planned is PYTHON else one_row_softmax)()[0])
     plan = plan_fixed_heights(network, PlanOptions(rows="1"), planned)
     with pytest.raises(PlanError, match=r"^firing \d+ \(.*needs \d+ bytes of workspace") as caught:

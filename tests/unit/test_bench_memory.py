@@ -156,7 +156,7 @@ def test_figures_that_a_plan_does_not_have_are_left_out() -> None:
     assert new.total == old.total == 12
 
 
-def test_networks_whose_package_is_missing_are_left_out_with_the_way_to_it(
+def test_networks_without_their_package_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(distribution: str, name: str) -> Path:

@@ -17,6 +17,7 @@ from benchmarks.bench_boards import ram, stack_of
 from csdfgen.emission.emit import emit
 from csdfgen.emission.targets import TARGETS
 from tests.board_networks import ALL_KERNELS, NETWORKS, absent, plan_of, right
+from tests.command import execute
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
 from tests.ways import ALL
@@ -115,12 +116,7 @@ def test_cmake_links_the_same_memory(tmp_path: Path) -> None:
     for command in (["cmake", "-S", "c", "-B", "c"], ["cmake", "--build", "c"]):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    objects = subprocess.run(
-        ["arm-none-eabi-size", "-A", folder / "small.elf"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    objects = execute("arm-none-eabi-size", "-A", folder / "small.elf", check=True).stdout
     assert f".constants {made.weights_bytes} " in " ".join(objects.split())
 
 

@@ -398,7 +398,7 @@ def in_float() -> st.SearchStrategy[onnx.ModelProto]:
 
 @pytest.mark.networks
 @pytest.mark.parametrize("drawn", [controlled_networks, in_float])
-def test_names_that_the_loader_would_give_may_be_in_the_file(
+def test_names_of_the_loaders_kind(
     drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]],
 ) -> None:
     found = run_seed(71, some(20, 400), Coverage(), 20.0, partial(crowded, drawn))

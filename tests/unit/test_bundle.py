@@ -30,7 +30,7 @@ from csdfgen.errors import InputError
 from csdfgen.planning.plan import Plan
 from tests.board_networks import absent, plan_of
 from tests.builder import Graph
-from tests.command import Call, refused
+from tests.command import Call, execute, refused
 from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier, two_inputs
 
@@ -67,13 +67,7 @@ def unpacked(file: str) -> Path:
 
 
 def made(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["make", "-s", FLAGS, "TIMES=-n 2", *words, "result.json"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return execute("make", "-s", FLAGS, "TIMES=-n 2", *words, "result.json", cwd=folder)
 
 
 def bundled(command: Call, target: str, *words: str) -> Path:
@@ -282,39 +276,32 @@ def of(*path: Any, value: Any) -> Damage:
     return damaged
 
 
-DAMAGED: dict[str, tuple[Damage, str]] = {
-    "another format": (of("format", value="csdfgen-plan"), f"'{FORMAT}' is needed"),
-    "a newer version": (of("version", value=2), "reads up to 1"),
-    "wrong outputs": (of("difference", value=123456), "differ by 12.3456 %"),
-    "no heights": (of("heights", value=[]), "'heights' is empty"),
-    "no frames": (of("frames", value=[]), "has no frame of plan 0"),
-    "frames that are none": (of("frames", 1, value=[0, 1]), "[plan, plain, timed, [ticks]]"),
-    "another plan": (of("frames", 0, 0, value=9), "is of plan 9; there are 3"),
-    "ticks below zero": (of("frames", 0, 3, 0, value=-1), "whole numbers below 2**63"),
-    "ticks that are text": (of("frames", 0, 3, 0, value="1"), "whole numbers below 2**63"),
-    "too few ticks": (of("frames", 0, 3, value=[1]), "has ticks of 1 actors; there are "),
-    "no clock": (of("ticks a second", value=0), "'ticks a second' is 0"),
-    "no key": (of("heights", 0, "actors", 0, value={}), "has no 'amount'"),
-    "an endless amount": (
-        of("heights", 0, "actors", 0, "amount", value=10**400),
-        "'amount' is an integer of 1329 bits",
-    ),
-    "an unknown unit": (
+DAMAGED: list[tuple[Damage, str]] = [
+    (of("format", value="csdfgen-plan"), f"'{FORMAT}' is needed"),
+    (of("version", value=2), "reads up to 1"),
+    (of("difference", value=123456), "differ by 12.3456 %"),
+    (of("heights", value=[]), "'heights' is empty"),
+    (of("frames", value=[]), "has no frame of plan 0"),
+    (of("frames", 1, value=[0, 1]), "[plan, plain, timed, [ticks]]"),
+    (of("frames", 0, 0, value=9), "is of plan 9; there are 3"),
+    (of("frames", 0, 3, 0, value=-1), "whole numbers below 2**63"),
+    (of("frames", 0, 3, 0, value="1"), "whole numbers below 2**63"),
+    (of("frames", 0, 3, value=[1]), "has ticks of 1 actors; there are "),
+    (of("ticks a second", value=0), "'ticks a second' is 0"),
+    (of("heights", 0, "actors", 0, value={}), "has no 'amount'"),
+    (of("heights", 0, "actors", 0, "amount", value=10**400), "'amount' is an integer of 1329 bits"),
+    (
         of("heights", 0, "actors", 1, "kinds", value=[["Conv", "", "joule"]]),
         "lists of operator, window and unit",
     ),
-    "phases without end": (of("heights", 0, "actors", 0, "phases", value=0), "'phases' is 0"),
-    "more usable than there is": (
-        of("machine", "usable", value=2**40),
-        "'usable' is 1099511627776",
-    ),
-    "no machine": (of("machine", value=3), "an object is needed"),
-}
+    (of("heights", 0, "actors", 0, "phases", value=0), "'phases' is 0"),
+    (of("machine", "usable", value=2**40), "'usable' is 1099511627776"),
+    (of("machine", value=3), "an object is needed"),
+]
 
 
-@pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_result(name: str, command: Call) -> None:
-    damage, said = DAMAGED[name]
+@pytest.mark.parametrize(("damage", "said"), DAMAGED)
+def test_a_damaged_result(damage: Damage, said: str, command: Call) -> None:
     result = a_result()
     damage(result)
     Path("result.json").write_text(json.dumps(result))

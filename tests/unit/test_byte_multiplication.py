@@ -101,9 +101,7 @@ def test_products(types: Pair, a: Shape, b: Shape) -> None:
 @pytest.mark.networks
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("a", "b"), SHAPES)
-def test_other_instructions_and_threads(
-    machine: str, a: Shape, b: Shape, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_machines(machine: str, a: Shape, b: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts have some of the columns and their share of the workspace; bytes by integers alone, too."""
     if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")

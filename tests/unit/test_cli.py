@@ -35,7 +35,7 @@ from csdfgen.tuning import file as tuning
 from runtime.reference import Reference
 from schedules import schedule
 from sdf3_bridge import sdf3xml
-from tests.command import ROOT, Call, refused, start
+from tests.command import ROOT, Call, execute, python, refused, start
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
 
@@ -187,9 +187,7 @@ def test_tampered_plan_is_one_line(csdfgen: Any) -> None:
         ("--fuse", "fold", "--image", "resident"),
     ],
 )
-def test_the_schedule_of_a_models_graph_runs_the_model(
-    csdfgen: Any, graph: str, tokens: str, options: tuple[str, ...]
-) -> None:
+def test_graphs_run_models(csdfgen: Any, graph: str, tokens: str, options: tuple[str, ...]) -> None:
     assert csdfgen("net.onnx", "-o", graph, "--tokens", tokens, *options).code == 0
     assert csdfgen("schedule", graph, "-o", "plan.json").code == 0
     found = csdfgen("run", "net.onnx", "--plan", "plan.json", "--check", "--json", *options).json
@@ -516,9 +514,7 @@ def test_every_format_says_what_takes_it() -> None:
         (("run", "net.onnx", "--shape", "y=1x3x4x4"), "net.onnx: "),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    csdfgen: Any, arguments: tuple[str, ...], said: str
-) -> None:
+def test_what_cannot_be_done(csdfgen: Any, arguments: tuple[str, ...], said: str) -> None:
     assert refused(csdfgen(*arguments)).startswith(said)
 
 
@@ -591,9 +587,7 @@ def test_the_shape_of_the_only_input_needs_no_name(csdfgen: Any) -> None:
     assert "one shape for 2 inputs; give shapes by name" in refused(csdfgen("two.onnx", *shape))
 
 
-def test_help_breaks_lines_where_the_terminal_does(
-    csdfgen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_is_as_wide_as_the_terminal(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Symptom: sentences were also broken where those of the source are, into lines of two words."""
     monkeypatch.setenv("COLUMNS", "300")
     assert "or .dot to draw; a summary without -o." in csdfgen("--help").out
@@ -609,10 +603,9 @@ def test_help_breaks_lines_where_the_terminal_does(
 def test_a_shell_completes_commands_and_options() -> None:
     variables = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "PYTHONPATH": str(ROOT)}
     command = f"{shlex.quote(sys.executable)} -m csdfgen"
-    script = subprocess.run(
-        [*shlex.split(command), "--show-completion", "bash"],
-        env={**os.environ, **variables}, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    script = execute(
+        *shlex.split(command), "--show-completion", "bash", env={**variables}, check=True
+    ).stdout
     for typed, wanted in (("csdfgen sch", "schedule"), ("csdfgen run --chec", "--check")):
         words = shlex.join(shlex.split(typed))
         ask = (
@@ -635,9 +628,7 @@ def test_the_help_of_what_is_no_command(csdfgen: Any) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys; from csdfgen.cli import main; main(['-h']); print({'numpy', 'onnx', 'lxml'} & set(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = python("-c", code, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
 
 
@@ -670,13 +661,7 @@ def shell(line: str, cwd: Path) -> tuple[int, str]:
     """Exit code and stderr of a line of shell in which $CSDFGEN is the command."""
     command = f"{shlex.quote(sys.executable)} -m csdfgen"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["sh", "-c", line.replace("$CSDFGEN", command)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-    )
+    done = execute("sh", "-c", line.replace("$CSDFGEN", command), cwd=cwd, env=environment)
     return done.returncode, done.stderr
 
 
@@ -712,9 +697,7 @@ def test_streams_may_be_closed_from_the_start(csdfgen: Any, tmp_path: Path) -> N
         ("--version",),
     ],
 )
-def test_a_reader_that_goes_away_is_no_error(
-    csdfgen: Any, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_a_reader_goes_away(csdfgen: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Nothing on stderr, and the shell's code for SIGPIPE."""
     process = start(*arguments, cwd=tmp_path)
     assert process.stdout is not None and process.stderr is not None

@@ -200,9 +200,7 @@ def test_a_plan_is_predicted_on_the_device_that_is_asked_for(call: Call) -> None
 # Ctrl-C -----------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_search_is_a_plan_and_a_line(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_search_is_a_plan(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     from csdfgen.goals import search
 
     made = search.Search._made
@@ -288,8 +286,6 @@ def test_constants_are_counted_and_limited(call: Call) -> None:
 @pytest.mark.parametrize(
     "other", [("--requests", "2"), ("--fast", "8KiB", "--slow", "1MiB"), ("--goal", "throughput")]
 )
-def test_constants_count_for_one_image_in_one_memory(
-    counted: tuple[str, str], other: tuple[str, ...], call: Call
-) -> None:
+def test_constants_count_once(counted: tuple[str, str], other: tuple[str, ...], call: Call) -> None:
     line = refused(call("schedule", "net.onnx", *counted, *other))
     assert counted[0] in line and other[0] in line.partition("leave them out")[2]

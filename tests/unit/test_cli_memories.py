@@ -184,9 +184,7 @@ def test_frames_keep_an_order_that_is_asked_for(call: Call) -> None:
         ),
     ],
 )
-def test_frames_of_a_network_for_one_image_are_refused_with_the_reason(
-    call: Call, text: str, why: str
-) -> None:
+def test_frames_of_a_network_for_one_image_are_refused(call: Call, text: str, why: str) -> None:
     onnx.save(model(text), "one.onnx")
     for command in ("schedule", "run"):
         said = refused(call(command, "one.onnx", "--frames", "3"))

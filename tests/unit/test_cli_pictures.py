@@ -175,9 +175,7 @@ def test_an_inconsistent_graph_can_be_seen_but_not_executed(csdfgen: Call) -> No
         (("schedule", "ring.json", "--gantt", "g.png"), 1, "g.png: --gantt writes .svg"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(
-    csdfgen: Call, arguments: tuple[str, ...], code: int, said: str
-) -> None:
+def test_what_is_not_drawn(csdfgen: Call, arguments: tuple[str, ...], code: int, said: str) -> None:
     found, out, err = csdfgen(*arguments)
     assert found == code
     assert out == ""

@@ -147,9 +147,7 @@ def test_formats_are_calibrated_on_files_beside_the_spec(call: Call, tmp_path: P
     assert (found["planned_bytes"], found["sqnr_db"]) == (byte["planned_bytes"], byte["sqnr_db"])
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_planned(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_makes_no_sense_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(tasks: Sequence[Task], jobs: int) -> Iterator[Any]:
         raise AssertionError("planned")
 
@@ -416,9 +414,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_process_that_is_gone_ends_the_sweep_in_a_line(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_is_gone(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(tasks: Sequence[Task], jobs: int) -> Iterator[Any]:
         yield 0, plan_point(tasks[0])
         yield from local_processes([_Deadly(tasks[1])], jobs)  # type: ignore[list-item]
@@ -490,9 +486,7 @@ def test_a_cluster_gives_the_same_table(call: Call, cluster: str) -> None:
     assert files("here.points").keys() == files("there.points").keys()
 
 
-def test_a_worker_of_the_cluster_that_refuses_ends_the_sweep(
-    call: Call, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_refuses(call: Call, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("csdfgen.sweeps.point.program_digest", lambda: "another")
     line = refused(call("sweep", "spec.toml", "-o", "all.csv", "--on", cluster))
     assert "a worker has another csdfgen" in line and there() == [

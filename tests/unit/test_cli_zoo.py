@@ -194,9 +194,7 @@ def test_what_cannot_be_done_is_one_line(call: Call, arguments: tuple[str, ...],
     "arguments",
     [("zoo", "-o", "net.onnx"), ("zoo", "mnist", "--seed", "1"), ("zoo", "--seed", "1")],
 )
-def test_options_without_their_other_half_are_wrong_usage(
-    call: Call, arguments: tuple[str, ...]
-) -> None:
+def test_options_without_their_other_half(call: Call, arguments: tuple[str, ...]) -> None:
     assert call(*arguments).code == 2
 
 

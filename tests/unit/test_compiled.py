@@ -27,7 +27,7 @@ from csdfgen.backends.native.structures import SOURCES
 from csdfgen.errors import CsdfgenError, InputError
 from runtime.drawing import draw_values, random_inputs
 from tests import random_networks
-from tests.command import Call, refused
+from tests.command import Call, python, refused
 from tests.quantized_models import of_zoo
 from tests.small_models import branched, residual_classifier, two_inputs
 
@@ -112,10 +112,7 @@ if not child:
     os._exit(not same)
 assert same and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "net.csdfgen")],
-        capture_output=True, text=True, cwd=ROOT, timeout=60,
-    )  # fmt: skip
+    done = python("-c", code, tmp_path / "net.csdfgen", timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -235,9 +232,7 @@ def variants(value: Any) -> Iterator[Any]:
             yield from ({**value, key: other} for other in variants(one))
 
 
-def test_false_descriptions_are_refused_or_harmless(
-    call: Call, either: Path, tmp_path: Path
-) -> None:
+def test_false_descriptions_do_no_harm(call: Call, either: Path, tmp_path: Path) -> None:
     data, codes = either.read_bytes(), set[int]()
     about = data[data.index(b'{"network"') :].partition(b"\0")[0]
     for number, one in enumerate([[], 1, *variants(json.loads(about))]):
@@ -272,9 +267,7 @@ def test_false_numbers_are_refused_or_harmless(either: Path, tmp_path: Path) -> 
     for seed in range(300):
         paths.append(tmp_path / f"{seed}.csdfgen")
         paths[-1].write_bytes(false_file(bytearray(either.read_bytes()), Random(seed)))
-    done = subprocess.run(
-        [sys.executable, "-c", OPENS, *map(str, paths)], capture_output=True, text=True, cwd=ROOT
-    )
+    done = python("-c", OPENS, *paths)
     assert done.returncode == 0, done.stderr[-2000:]
     said = done.stdout.splitlines()
     assert len(said) == len(paths)
@@ -303,9 +296,7 @@ def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
         runtime.open(path, model="zoo:lenet5")
 
 
-def test_the_command_compiles_it_again_for_this_processor(
-    call: Call, branching: Path, tmp_path: Path
-) -> None:
+def test_it_is_compiled_for_this_processor(call: Call, branching: Path, tmp_path: Path) -> None:
     onnx.save_model(branched(), tmp_path / "branched.onnx")
     path, wanted = tmp_path / "net.csdfgen", call("run", str(branching), "--output", "y.npy")
     array = np.load("y.npy").tobytes()
@@ -356,9 +347,7 @@ def check_alike(one: Any, other: Any) -> None:
         ({"batch": 4}, {"frames": 2, "goal": "memory"}),
     ],
 )
-def test_a_program_is_compiled_again_with_its_options(
-    loaded: dict[str, Any], options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_compiled_again(loaded: dict[str, Any], options: dict[str, Any], tmp_path: Path) -> None:
     onnx.save_model(residual_classifier(batch="n"), tmp_path / "net.onnx")
     plan = csdfgen.plan(csdfgen.load(tmp_path / "net.onnx", **loaded), backend="native", **options)
     path = tmp_path / "net.csdfgen"
@@ -377,13 +366,7 @@ def test_a_program_is_compiled_again_with_its_options(
 
 def test_neither_the_model_nor_a_planner_is_loaded(file: Path) -> None:
     code = "import sys, runtime; runtime.open(sys.argv[1]); print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code, str(file)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    ).stdout.split()
+    loaded = python("-c", code, file, check=True).stdout.split()
     for name in ("onnx", "scipy", "networkx", "csdfgen.planning", "csdfgen.reading", "csdfgen.ops"):
         assert name not in loaded
 

@@ -212,9 +212,7 @@ LITTLE_SCRATCH: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, A
 @pytest.mark.parametrize("name", LITTLE_SCRATCH)
 @pytest.mark.parametrize("scattered", [False, True], ids=["together", "scattered"])
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
-def test_at_any_price_a_convolution_does_with_a_kibibyte_of_scratch_or_two(
-    name: str, scattered: bool, biased: bool
-) -> None:
+def test_two_kibibytes_of_scratch_suffice(name: str, scattered: bool, biased: bool) -> None:
     x, w, attributes = LITTLE_SCRATCH[name]
     more = [np.arange(w[0], dtype=np.float32)] if biased else []
     layer = build("Conv", x, w, *more, **attributes)
@@ -275,9 +273,7 @@ class Poisoned(CountingScratch):
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=map(str, SAMPLES))
-def test_nothing_is_read_that_was_not_written_before(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_is_read_was_written(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.op_harness.CountingScratch", Poisoned)
     layer, feeds = sample.layer(), sample.feeds()
     for height in heights(layer):

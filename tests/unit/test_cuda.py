@@ -142,9 +142,7 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("emulated", ["apart"], indirect=True)
-def test_branches_wait_for_what_they_read_alone(
-    emulated: Emulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_branches_wait(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of a graph run as early and as late as their edges let them; one whose edges are ignored is found."""
     graph = Graph()
     x = graph.conv(graph.input("x", (1, 4, 8, 8)), 8)

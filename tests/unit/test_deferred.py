@@ -71,9 +71,7 @@ BACKENDS = ["numpy", *(["native"] if not compiler_missing() else [])]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
-def test_folded_weights_are_in_memory_while_they_are_packed(
-    tmp_path: Path, backend: str, kind: str
-) -> None:
+def test_folded_weights_are_there_to_be_packed(tmp_path: Path, backend: str, kind: str) -> None:
     shape = (64, 32, 3, 3) if kind == "Conv" else (32, 64, 3, 3)
     arrays = {"w": RNG.normal(size=shape).astype(np.float32) / 8}
     for name in ("scale", "bias", "mean", "variance"):

@@ -176,9 +176,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 @pytest.mark.parametrize("command", ["schedule", "run"])
-def test_the_reference_has_every_key_of_json(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_key_of_json_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     main([command, "zoo:lenet5", "--json"])
     keys = set(json.loads(capsys.readouterr().out))
     table = (GUIDE / "reference.md").read_text().partition(f"| key of `{command}` |")[2]

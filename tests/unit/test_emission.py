@@ -559,9 +559,7 @@ def test_a_program_prints_its_usage_when_asked(call: Call) -> None:
         ("g (float[1,1,900,900] x) => (float[1,1,900,900] y) { y = Mul (x, w) }", (1,), "RAM"),
     ],
 )
-def test_what_a_board_has_no_room_for_is_refused(
-    text: str, shape: tuple[int, ...], memory: str, call: Call
-) -> None:
+def test_a_board_has_no_room(text: str, shape: tuple[int, ...], memory: str, call: Call) -> None:
     if compiler_missing():
         pytest.skip("no C compiler")
     onnx.save(model(text, {"w": np.ones(shape, np.float32)}), "net.onnx")

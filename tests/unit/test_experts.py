@@ -104,9 +104,7 @@ def test_both_forms_of_a_mixture_give_the_same(mixture: onnx.ModelProto, shares:
     assert len(used) > 1, "every picture has the same experts"
 
 
-def test_weights_of_experts_that_are_not_chosen_are_not_read(
-    mixture: onnx.ModelProto, shares: str
-) -> None:
+def test_experts_not_chosen_are_not_read(mixture: onnx.ModelProto, shares: str) -> None:
     image = pictures(1, *SIZE)[0]
     expected, gates = run(session(mixture, shares), image)
     damaged = onnx.ModelProto()

@@ -100,9 +100,7 @@ def test_values_take_the_type_and_the_shape_of_their_input(value: Any, want: np.
         ("float", "1", {}, ()),
     ],
 )
-def test_free_sizes_are_one_unless_they_are_given(
-    kind: str, value: Any, shapes: Any, want: tuple[int, ...]
-) -> None:
+def test_free_sizes_are_one(kind: str, value: Any, shapes: Any, want: tuple[int, ...]) -> None:
     assert load(summed(kind), fix={"k": value}, shapes=shapes).fixed["k"].shape == want
 
 

@@ -214,9 +214,7 @@ def test_only_the_default_of_native_code_is_raised(chain: Network) -> None:
         assert options.rows == asked.get("rows", "auto")
 
 
-def test_few_phases_where_rows_are_read_again_from_far_away(
-    chain: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_phases_where_rows_are_far(chain: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never where they are near; all layers then have so many rows; the growth is kept."""
     usual = planned(chain, rows=1)
     times = predicted(chain, usual.options, NATIVE)
@@ -239,9 +237,7 @@ def test_few_phases_where_rows_are_read_again_from_far_away(
 
 
 @needs_compiler
-def test_the_default_takes_few_phases_where_they_are_better(
-    chain: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_phases_are_the_default(chain: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balance, "FAR", 1)
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
     monkeypatch.setattr(choice, "raise_heights", lambda times: times.prepared.at("1"))
@@ -332,7 +328,7 @@ def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @needs_compiler
-def test_taller_slabs_are_given_up_if_they_are_proved_to_take_too_much(
+def test_taller_slabs_that_take_too_much_are_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     large = bottlenecks(224)
@@ -638,18 +634,14 @@ def test_no_plan_is_beaten_by_plans_of_other_options(seed: int) -> None:
 
 
 @pytest.mark.parametrize("stop_at", [2, 3])
-def test_an_interrupted_search_gives_the_best_so_far(
-    chain: Network, stop_at: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_best_so_far(chain: Network, stop_at: int, caplog: pytest.LogCaptureFixture) -> None:
     made = choose_plan(chain, PlanOptions(goal="memory"), Counting(stop_at))
     check(made)
     assert made.interrupted and "so far" in made.notes[-1]
     assert "interrupted: the best " in caplog.text
 
 
-def test_an_interrupted_search_of_a_request_ends_all_of_it(
-    chain: Network, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_interrupt_ends_a_request(chain: Network, caplog: pytest.LogCaptureFixture) -> None:
     """Its plan of one image is no plan of the request."""
     alone = choose_plan(chain, PlanOptions(goal="memory", backend="numpy"), Counting(stop_at=2))
     assert alone.interrupted and len(caplog.messages) == 1

@@ -331,9 +331,7 @@ def test_missing_large_and_unwritable_files_are_refused(tmp_path: Path) -> None:
         files.write_bytes(tmp_path / "none" / "x", b"")
 
 
-def test_an_interrupted_write_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     files.write_bytes(path, b"old")
 

@@ -47,9 +47,7 @@ def converted(library: ctypes.CDLL, kernel: str, x: np.ndarray, dtype: str) -> n
 @pytest.mark.parametrize(
     "machine", [("-march=native",), ("-march=x86-64-v3",), ("-DCSDF_SCALAR", "-march=x86-64")]
 )
-def test_conversions_are_the_same_on_all_processors(
-    machine: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_conversions_on_all_processors(machine: tuple[str, ...], tmp_path: Path) -> None:
     """To the nearest, half to even, subnormals included; what is no number becomes quiet with what fits of its bits."""
     sources = [SOURCES / "copy.c", SOURCES / "strided.c"]
     library = ctypes.CDLL(str(build(sources, (*STANDARD, "-O1", *machine), folder=tmp_path)))

@@ -72,9 +72,7 @@ def test_more_phases_than_anybody_waits_for_are_refused_at_once() -> None:
 
 @given(st.sampled_from(("auto", "whole", 1, 7)), st.dictionaries(NAMES, ASKED, max_size=3))
 @SEEDED
-def test_a_specification_survives_its_text_whatever_the_layers_are_called(
-    general: int | str, layers: dict[str, Any]
-) -> None:
+def test_a_specification_survives_its_text(general: int | str, layers: dict[str, Any]) -> None:
     spec = RowSpec(general, layers)
     again = parse_rows(str(spec))
     assert (again.general, dict(again.layers)) == (general, layers)

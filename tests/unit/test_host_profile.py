@@ -120,9 +120,7 @@ def synthetic_profile() -> DeviceProfile:
 
 
 @pytest.mark.parametrize("name", ["zoo:resnet18", "zoo:mobilenet_v2"])
-def test_a_machine_is_predicted_from_other_layers(
-    name: str, synthetic_profile: DeviceProfile
-) -> None:
+def test_a_machine_is_predicted(name: str, synthetic_profile: DeviceProfile) -> None:
     plan = csdfgen.plan(csdfgen.load(name), backend="numpy", fuse="none")
     wanted = sum(
         seconds_of(actor.layer, work, cached=False)
@@ -190,9 +188,7 @@ def test_a_machine_is_measured_once(measured_times: list[str], tmp_path: Path) -
 
 
 @pytest.mark.skipif(not NATIVE, reason="there are no native kernels to measure")
-def test_other_kernels_or_processors_are_measured_anew(
-    measured_times: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_measured(measured_times: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     again()
     monkeypatch.setattr(facts, "cpu_name", lambda: "another one")
     assert again().title == "measured 2 times"

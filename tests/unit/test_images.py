@@ -168,51 +168,41 @@ def _cut_png(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-200])
 
 
-BAD_FILES: list[tuple[str, str, Callable[[Path], object], str]] = [
-    ("missing", "x.npy", lambda path: None, "does not exist"),
-    ("directory", "x.npy", lambda path: path.mkdir(), "is not a file"),
-    ("unknown suffix", "x.txt", _bytes(b"1 2 3"), "is none of .npy"),
-    ("empty array", "x.npy", _bytes(b""), "damaged, or no .npy"),
-    ("text as array", "x.npy", _bytes(b"hello, world, this is text"), "damaged, or no .npy"),
-    ("cut array", "x.npy", _bytes(_header(SHAPE) + bytes(100)), "damaged, or no .npy"),
+BAD_FILES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("x.npy", lambda path: None, "does not exist"),
+    ("x.npy", lambda path: path.mkdir(), "is not a file"),
+    ("x.txt", _bytes(b"1 2 3"), "is none of .npy"),
+    ("x.npy", _bytes(b""), "damaged, or no .npy"),
+    ("x.npy", _bytes(b"hello, world, this is text"), "damaged, or no .npy"),
+    ("x.npy", _bytes(_header(SHAPE) + bytes(100)), "damaged, or no .npy"),
     (
-        "other shape",
         "x.npy",
         lambda path: np.save(path, np.zeros((1, 3, 8, 8), np.float32)),
         r"\(1, 3, 8, 8\).*\(1, 3, 16, 12\)",
     ),
-    ("petabytes", "x.npy", _bytes(_header((2**25, 2**25))), "33554432"),
+    ("x.npy", _bytes(_header((2**25, 2**25))), "33554432"),
     (
-        "objects",
         "x.npy",
         lambda path: np.save(path, np.array([{}], object), allow_pickle=True),
         "has shape|holds object",
     ),
-    ("objects of the right shape", "x.npy", _bytes(_header(SHAPE, "|O")), "holds object"),
+    ("x.npy", _bytes(_header(SHAPE, "|O")), "holds object"),
+    ("x.npy", lambda path: np.save(path, np.zeros(SHAPE, np.complex64)), "holds complex64"),
+    ("x.npz", _bytes(b"PK but no zip"), "cannot be read"),
     (
-        "complex numbers",
-        "x.npy",
-        lambda path: np.save(path, np.zeros(SHAPE, np.complex64)),
-        "holds complex64",
-    ),
-    ("no zip", "x.npz", _bytes(b"PK but no zip"), "cannot be read"),
-    (
-        "other names",
         "x.npz",
         lambda path: np.savez(path, y=np.zeros(3), z=np.zeros(3)),
         r"holds 'y', 'z', the network's inputs are 'x'",
     ),
-    ("petabytes in a zip", "x.npz", _zip_of("x.npy", _header((2**50,))), "has shape"),
-    ("damaged zip", "x.npz", _damaged_zip, "cannot be read"),
-    ("text as image", "x.png", _bytes(b"no image at all"), "cannot"),
-    ("cut image", "x.png", _cut_png, "cannot be read|damaged"),
-    ("empty image", "x.jpg", _bytes(b""), "cannot"),
+    ("x.npz", _zip_of("x.npy", _header((2**50,))), "has shape"),
+    ("x.npz", _damaged_zip, "cannot be read"),
+    ("x.png", _bytes(b"no image at all"), "cannot"),
+    ("x.png", _cut_png, "cannot be read|damaged"),
+    ("x.jpg", _bytes(b""), "cannot"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "make", "said"), [row[1:] for row in BAD_FILES], ids=[row[0] for row in BAD_FILES]
-)
+@pytest.mark.parametrize(("name", "make", "said"), BAD_FILES)
 def test_bad_input_files(
     network: Network, folder: Path, name: str, make: Callable[[Path], object], said: str
 ) -> None:
@@ -222,9 +212,7 @@ def test_bad_input_files(
     assert str(caught.value).startswith(f"{name}: ") and "\n" not in str(caught.value)
 
 
-def test_a_picture_that_claims_too_many_pixels(
-    network: Network, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_pixels(network: Network, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photograph(40, 40).save("bomb.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(InputError, match="claims too many pixels"):
@@ -271,9 +259,7 @@ def test_outputs_are_written_whole(network: Network, pair: Network, folder: Path
     assert sorted(p.name for p in folder.iterdir()) == ["y.npy", "y.npz"]
 
 
-def test_output_paths_are_refused_before_the_run(
-    network: Network, pair: Network, folder: Path
-) -> None:
+def test_outputs_are_refused_first(network: Network, pair: Network, folder: Path) -> None:
     (folder / "dir.npz").mkdir()
     for name, net, said in (
         ("y.txt", network, ".npy or .npz"),

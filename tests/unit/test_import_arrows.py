@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +14,7 @@ import networkx
 import pytest
 
 from csdfgen.backends import FOLDERS
+from tests.command import python
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
@@ -210,9 +209,7 @@ def test_a_room_loads_no_more_than_the_table_says(name: str) -> None:
     own = [module for module, _ in modules() if room(module) == name]
     imports = "\n".join(f"import {module.removesuffix('.__init__')}" for module in own)
     code = f"import sys\n{imports}\nprint(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
+    loaded = python("-c", code, check=True).stdout.split()
     found = {room(module) for module in loaded if module.split(".")[0] in PACKAGES}
     table = networkx.DiGraph([(a, b) for a, targets in ARROWS.items() for b in targets])
     assert found <= {name, "top", *networkx.descendants(table, name)}
@@ -226,9 +223,7 @@ def test_a_room_loads_no_more_than_the_table_says(name: str) -> None:
 )
 def test_light_packages_load_neither_onnx_nor_numpy(package: str) -> None:
     code = f"import {package}, sys; print(*sorted({{'onnx', 'onnxruntime', 'numpy', 'scipy', 'networkx'}} & set(sys.modules)))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    result = python("-c", code, check=True)
     assert result.stdout.split() == []
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +19,7 @@ import pytest
 from csdfgen.backends.native.library import load
 from csdfgen.cache import get_folder
 from csdfgen.cli import compiled
-from tests.command import Call, Result
+from tests.command import Call, Result, python
 from tests.models import model
 from tests.native_steps import compiler_missing
 from tests.small_models import branched, residual_classifier
@@ -86,15 +84,10 @@ def done(result: Result) -> str:
 
 
 @pytest.mark.parametrize("name", ["zoo:lenet5", "model.onnx"])
-def test_the_second_run_prints_the_same_without_onnx_and_a_planner(
-    name: str, tmp_path: Path, programs: Path
-) -> None:
+def test_the_second_run_needs_no_planner(name: str, tmp_path: Path, programs: Path) -> None:
     written(tmp_path / "model.onnx", residual_classifier())
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", RUN, "run", name, "--seed", "3"],
-            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        python("-c", RUN, "run", name, "--seed", "3", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
         for _ in range(2)
     ]  # fmt: skip
     assert [one.returncode for one in runs] == [0, 0], runs[1].stderr
@@ -115,16 +108,11 @@ def test_the_second_run_prints_the_same_without_onnx_and_a_planner(
 
 def test_texts_and_defaults_need_no_library_that_converts(tmp_path: Path) -> None:
     written(tmp_path / "model.onnx", residual_classifier())
-    one = subprocess.run(
-        [sys.executable, "-c", RUN, "run", "model.onnx"],
-        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    one = python("-c", RUN, "run", "model.onnx", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert one.returncode == 0 and "pydantic" not in one.stderr.split()
 
 
-def test_json_outputs_and_inputs_are_the_same(
-    tmp_path: Path, call: Call, ran_kept: list[bool]
-) -> None:
+def test_json_and_arrays_are_the_same(tmp_path: Path, call: Call, ran_kept: list[bool]) -> None:
     written(tmp_path / "m.onnx", scaled(1), external=True)
     np.save("x.npy", np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32))
     told, arrays = [], []
@@ -162,9 +150,7 @@ def test_outputs_and_reports_are_those_of_the_first_run(
     assert said[0] == said[1] and arrays[0] == arrays[1]
 
 
-def test_other_branches_are_told_and_what_they_touch_is_not(
-    tmp_path: Path, call: Call, ran_kept: list[bool]
-) -> None:
+def test_other_branches_are_told(tmp_path: Path, call: Call, ran_kept: list[bool]) -> None:
     written(tmp_path / "m.onnx", branched())
     found = [call("run", "m.onnx", "--json", "--seed", str(seed)).json for seed in range(12)]
     assert ran_kept == [False, *[True] * 11]
@@ -177,9 +163,7 @@ def test_other_branches_are_told_and_what_they_touch_is_not(
     assert call("run", "m.onnx", "--json", "--repeat", "3").json["measured_bytes"] is not None
 
 
-def test_integers_are_drawn_and_read_as_before(
-    tmp_path: Path, call: Call, ran_kept: list[bool]
-) -> None:
+def test_integers_are_as_before(tmp_path: Path, call: Call, ran_kept: list[bool]) -> None:
     made = model(
         "rows (int64[1, 6] i, float[1, 4] n) => (float[1, 6, 2] y, bool[1, 4] z) { y = Gather<axis=0>(w, i) z = Less(n, m) }",
         {"w": np.arange(8, dtype=np.float32).reshape(4, 2), "m": np.arange(4, dtype=np.float32)},
@@ -272,9 +256,7 @@ def test_what_needs_the_network_is_planned(
     ("name", "given"),
     [("zoo:lenet5", ("--device", "cortex-m7")), ("zoo:lenet5", ("--frames", "2"))],
 )  # fmt: skip
-def test_what_a_program_cannot_report_is_planned_again(
-    name: str, given: tuple[str, ...], call: Call, ran_kept: list[bool]
-) -> None:
+def test_reports(name: str, given: tuple[str, ...], call: Call, ran_kept: list[bool]) -> None:
     assert [call("run", name, *given).code for _ in range(2)] == [0, 0]
     assert ran_kept == [False, False]
 
@@ -305,9 +287,7 @@ def test_a_damaged_program_is_replaced_silently(
     assert ran_kept == [False, False, True]
 
 
-def test_a_program_that_others_can_write_is_not_run(
-    call: Call, programs: Path, ran_kept: list[bool]
-) -> None:
+def test_others_can_write_it(call: Call, programs: Path, ran_kept: list[bool]) -> None:
     first = done(call("run", "zoo:lenet5"))
     (program,) = programs.iterdir()
     compiled.release(program)
@@ -318,17 +298,13 @@ def test_a_program_that_others_can_write_is_not_run(
     assert program.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_cache_keeps_within_its_limit(
-    call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_has_limits(call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CSDFGEN_CACHE_LIMIT", "100KiB")
     assert call("run", "zoo:lenet5").code == 0
     assert not [*programs.iterdir()]
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
-    call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache(call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: Any, **more: Any) -> None:
         raise OSError("no space")
 

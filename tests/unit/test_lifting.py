@@ -144,52 +144,52 @@ def test_a_one_that_stretches_by_itself_is_not_lifted(nodes: str) -> None:
     assert Reference(proto, network)({"x": x})["y"].shape == want.shape
 
 
-MIXED = {
-    "softmax": (
+MIXED = [
+    (
         "f = Reshape(x, flat)  y = Softmax <axis = 0> (f)",
         r"layer 'Softmax_1' \(Softmax\) mixes them: it looks along axis 0, where there are 3 images "
         r"instead of 1$",
     ),
-    "reduction": (
+    (
         "f = Reshape(x, flat)  y = ReduceMean <axes = [0]> (f)",
         r"layer 'ReduceMean_1' \(ReduceMean\) mixes them: 'y' is 1x60 for 3 images, 1x60 for one, "
         r"not 3 and 1 along axis 0$",
     ),
-    "mean of all": (
+    (
         "f = Reshape(x, flat)  y = ReduceMean <keepdims = 0> (f)",
         r"layer 'ReduceMean_1' \(ReduceMean\) mixes them: 'y' is a scalar for 3 images, a scalar ",
     ),
-    "batch moved into the rows": (
+    (
         "r = Reshape(x, rows)  f = Relu(r)  s = Reshape(x, flat)  y = Concat <axis = 0> (f, f)"
         "  z = MatMul(s, columns)",
         r"layer 'Concat_3' \(Concat\) mixes them: 'f' is 9x20 for 3 images, 3x20 for one",
     ),
-    "batch moved into another axis": (
+    (
         "t = Reshape(x, thin)  y = Relu(t)",
         r"layer 'Reshape_0' \(Reshape\): 180 elements .* do not fit shape \(3, 20\) \(60\)",
     ),
-    "transposed": (
+    (
         "t = Transpose <perm = [1,0,2,3]> (x)  f = Reshape(x, flat)  y = Concat <axis=1> (f, f)"
         "  z = Relu(t)",
         r"output 'z' is 3x3x4x5 for 3 images, 3x1x4x5 for",
     ),
-    "joined along the batch": (
+    (
         "f = Reshape(x, flat)  y = Concat <axis = 0> (f, f)",
         r"layer 'Concat_1' \(Concat\) mixes them: 'y' is 6x60 for 3 images, 2x60 for one",
     ),
-    "turned round": (
+    (
         "f = Reshape(x, flat)  y = Slice(f, last, least, first, last)",
         r"layer 'Slice_1' \(Slice\) mixes them: it looks along axis 0",
     ),
-    "sum over the batch": (
+    (
         "f = Reshape(x, flat)  y = CumSum(f, zero)",
         r"layer 'CumSum_1' \(CumSum\) mixes them: it looks along axis 0",
     ),
-}
+]
 WEIGHTS["zero"] = np.array(0)
 
 
-@pytest.mark.parametrize(("nodes", "why"), MIXED.values(), ids=MIXED)
+@pytest.mark.parametrize(("nodes", "why"), MIXED)
 def test_a_file_for_one_that_mixes_images_is_refused(nodes: str, why: str) -> None:
     proto = network_of(nodes)
     if "z = " in nodes:
@@ -279,9 +279,7 @@ def test_only_the_leading_size_is_lifted() -> None:
     assert joined.shape == (2, 1, 4, 5) and joined.strides[0] == 0, "no copy is made"
 
 
-def test_the_command_runs_and_plans_batches_of_a_file_for_one(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_runs_batches(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path, plan = str(tmp_path / "one.onnx"), str(tmp_path / "plan.json")
     onnx.save(network_of(FIXED["reshape"]), path)
     assert main(("run", path, "--batch", "3", "--check", "layers")) == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from csdfgen import limits
 from csdfgen.errors import CsdfgenError
 from csdfgen.limits import read_available_bytes
+from tests.command import python
 from tests.ways import some
 
 MEMORY = 1 << 29
@@ -203,11 +203,14 @@ def outcome(proto: onnx.ModelProto) -> tuple[str, float, int]:
 def apart(seeds: range) -> Iterator[tuple[int, str, float, int]]:
     """The outcome of each seed, in a child of a process that has imported everything and computes with one thread."""
     code = "from tests.unit.test_limits import serve; serve()"
-    given = subprocess.run(
-        [sys.executable, "-c", code, str(seeds.start), str(seeds.stop)],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )  # fmt: skip
+    given = python(
+        "-c",
+        code,
+        seeds.start,
+        seeds.stop,
+        cwd=Path(__file__).parents[2],
+        env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
     found = [json.loads(line) for line in given.stdout.splitlines()]
     assert [seed for seed, *_ in found] == list(seeds), given.stderr[-2000:]
     yield from (tuple(one) for one in found)

@@ -86,9 +86,7 @@ TRANSPOSED = "t = Transpose <perm = [0,3,1,2]> (x)  y = Conv(t, w)"
         ("float[B,1,T]", "y = Conv(x, line)", "1x1xN"),
     ],
 )
-def test_the_example_of_a_shape_keeps_what_is_declared(
-    declared: str, nodes: str, example: str
-) -> None:
+def test_an_example_keeps_what_is_declared(declared: str, nodes: str, example: str) -> None:
     proto = model(
         f"g ({declared} x) => (y) {{ {nodes} }}",
         {"w": KERNEL, "line": np.ones((2, 1, 3), np.float32)},
@@ -376,9 +374,7 @@ def test_graphs_that_contradict_themselves(nodes: str, match: str) -> None:
         ),
     ],
 )
-def test_an_operand_that_must_be_a_constant_says_what_it_is_and_a_way_out(
-    nodes: str, match: str
-) -> None:
+def test_an_operand_must_be_a_constant_and_has_a_way_out(nodes: str, match: str) -> None:
     """Neither another shape nor folding makes a constant of what comes from a network input."""
     proto = model(f"g (int64[4] index, float[5,8] x) => (y) {{ table = Relu(x)  {nodes} }}")
     error = refused(proto, match)

@@ -132,9 +132,7 @@ def test_a_library_tells_what_the_processor_lacks(march: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("able", "wanted"), [(0, NATIVE), (1, LEVELS[0]), (3, LEVELS[2]), (9, "")])
-def test_less_is_built_where_the_compiler_has_another_processor(
-    able: int, wanted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_processor_in_it(able: int, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an emulator. able: how many libraries are for processors with more."""
     asked: list[str] = []
 
@@ -171,9 +169,7 @@ def test_a_library_is_built_once(small: Path, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_long_wait_is_announced(
-    small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_long_waits_are_told(small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     build([small], folder=tmp_path / "kept")
     assert not caplog.records
@@ -243,9 +239,7 @@ def test_a_compiler_that_is_no_compiler(small: Path, tmp_path: Path) -> None:
         build([small], compiler=broken, folder=tmp_path / "cache")
 
 
-def test_no_compiler_is_told_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_compiler_has_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = {"PATH": str(tmp_path)}
     with pytest.raises(ToolError, match="CC=nocc -m32: no such program"):
         find_compiler({**empty, "CC": "nocc -m32"})

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -360,9 +361,7 @@ def test_transposed_convolution(seed: int) -> None:
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("surplus", [0, 1, 2])
 @pytest.mark.parametrize(("kernel", "pad"), [(3, 0), (3, 1), (4, 1), (5, 2), (7, 3)])
-def test_residues_of_a_row_are_channels_of_one_pixel(
-    kernel: int, pad: int, surplus: int, dilation: int
-) -> None:
+def test_residues_of_rows_are_channels(kernel: int, pad: int, surplus: int, dilation: int) -> None:
     """Few channels: a call for every residue of the rows, and one for each column that is left over. Where pixels of a
     larger map are written, each residue has its own.
     """
@@ -454,14 +453,16 @@ def test_fewer_products_are_chosen_of_planes_too() -> None:
     assert {"conv", "rows", "tiles2", "tiles4"} <= set(map(str, list_variants(layer, 1)))
 
 
+@pytest.mark.parametrize("of", [image, planes])
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pool_of_planes(seed: int, op_type: str) -> None:
+def test_pool(seed: int, op_type: str, of: Callable[[np.random.Generator, int], Arg]) -> None:
     rng = np.random.default_rng(seed)
-    kernel = integers(rng, 1, 4, 3)
+    sides = 2 if of is image else 3
+    kernel = integers(rng, 1, 5, sides)
     given: dict[str, Any] = {
         "kernel_shape": kernel,
-        "strides": integers(rng, 1, 4, 3),
+        "strides": integers(rng, 1, 4, sides),
         "pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)],
         "ceil_mode": int(rng.integers(0, 2)),
         "dilations": [1 if k == 1 else int(rng.integers(1, 3)) for k in kernel],
@@ -469,32 +470,7 @@ def test_pool_of_planes(seed: int, op_type: str) -> None:
     if op_type == "AveragePool":
         given["count_include_pad"] = int(rng.integers(0, 2))
     channels = int(rng.integers(1, 40))
-    check(Sample(op_type, (planes(rng, channels),), given, 22), rng, {"pool_of"})
-
-
-@pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
-@pytest.mark.parametrize("channels", [1, 16, 67])
-def test_global_pool_of_planes(channels: int, op_type: str) -> None:
-    rng = np.random.default_rng(channels)
-    check(Sample(op_type, (Arg((1, channels, 5, 9, 15), 2),)), rng, {"pool_of"})
-
-
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_pool(seed: int, op_type: str) -> None:
-    rng = np.random.default_rng(seed)
-    kernel = integers(rng, 1, 5)
-    given: dict[str, Any] = {
-        "kernel_shape": kernel,
-        "strides": integers(rng, 1, 4),
-        "pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)],
-        "ceil_mode": int(rng.integers(0, 2)),
-        "dilations": integers(rng, 1, 3),
-    }
-    if op_type == "AveragePool":
-        given["count_include_pad"] = int(rng.integers(0, 2))
-    channels = int(rng.integers(1, 40))
-    check(Sample(op_type, (image(rng, channels),), given, 22), rng, {"pool_of"})
+    check(Sample(op_type, (of(rng, channels),), given, 22), rng, {"pool_of"})
 
 
 @pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
@@ -502,7 +478,8 @@ def test_pool(seed: int, op_type: str) -> None:
 def test_global_pool(channels: int, op_type: str) -> None:
     """More pixels than a table has room for."""
     rng = np.random.default_rng(channels)
-    check(Sample(op_type, (Arg((1, channels, 9, 150), 2),)), rng, {"pool_of"})
+    for sides in ((9, 150), (5, 9, 15)):
+        check(Sample(op_type, (Arg((1, channels, *sides), 2),)), rng, {"pool_of"})
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "GlobalMaxPool", "AveragePool"])
@@ -528,44 +505,6 @@ SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Div"])
-@pytest.mark.parametrize("number", range(len(SHAPES)))
-def test_two_maps(number: int, op_type: str) -> None:
-    """Of one shape, and one broadcast along channels, rows, columns."""
-    a, b = (Arg(shape, 2) for shape in SHAPES[number])
-    check(Sample(op_type, (a, b)), np.random.default_rng(number), {"map_of"})
-    if op_type in ("Sub", "Div"):
-        check(Sample(op_type, (b, a)), np.random.default_rng(number), {"map_of"})
-
-
-@pytest.mark.parametrize("channels", [3, 21, 64, 80])
-@pytest.mark.parametrize("op_type", ["Add", "Mul", "Sub", "Div", "PRelu"])
-def test_map_and_constant(channels: int, op_type: str) -> None:
-    """A number, one a channel; few channels are taken together with the columns."""
-    rng = np.random.default_rng(channels)
-    x = Arg((1, channels, 6, 9), 2)
-    one_each = rng.standard_normal((channels, 1, 1)).astype(np.float32) + 3
-    check(Sample(op_type, (x, one_each)), rng, {"map_of"})
-    check(Sample(op_type, (x, np.float32([[[1.7]]]))), rng, {"map_of"})
-    if op_type in ("Add", "Mul"):
-        check(Sample(op_type, (one_each[None], x)), rng, {"map_of"})
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_sum_of_maps(count: int) -> None:
-    rng = np.random.default_rng(count)
-    check(Sample("Sum", (Arg((1, 21, 6, 9), 2),) * count), rng, {"map_of"})
-
-
-@pytest.mark.parametrize("channels", [3, 40, 100])
-def test_batch_normalization(channels: int) -> None:
-    rng = np.random.default_rng(channels)
-    scale, bias, mean = (rng.standard_normal(channels).astype(np.float32) for _ in range(3))
-    variance = rng.random(channels).astype(np.float32) + np.float32(0.1)
-    inputs = (image(rng, channels), scale, bias, mean, variance)
-    check(Sample("BatchNormalization", inputs, {"epsilon": 1e-3}), rng, {"map_of"})
-
-
 ALONE: tuple[tuple[str, dict[str, Any]], ...] = (
     *(one for after in AFTER for one in after),
     ("Swish", {"alpha": 1.5}),
@@ -577,12 +516,34 @@ ALONE: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("op_type", "given"), ALONE)
-@pytest.mark.parametrize("channels", [1, 6, 35])
-def test_activation(op_type: str, given: dict[str, Any], channels: int) -> None:
-    rng = np.random.default_rng(channels)
-    opset = {"Swish": 24, "Gelu": 20, "Mish": 18}.get(op_type, 17)
-    check(Sample(op_type, (image(rng, channels),), given, opset), rng, {"map_of"})
+def _maps() -> Iterator[Sample]:
+    """Two maps of one shape, or broadcast along channels, rows, columns; maps and constants, of which few channels are taken
+    together with the columns; functions.
+    """
+    rng = np.random.default_rng(5)
+    for op_type, shapes in product(("Add", "Sub", "Mul", "Div"), SHAPES):
+        a, b = (Arg(shape, 2) for shape in shapes)
+        yield Sample(op_type, (a, b))
+        if op_type in ("Sub", "Div"):
+            yield Sample(op_type, (b, a))
+    for channels, op_type in product((3, 21, 64, 80), ("Add", "Mul", "Sub", "Div", "PRelu")):
+        x = Arg((1, channels, 6, 9), 2)
+        each = rng.standard_normal((channels, 1, 1)).astype(np.float32) + 3
+        yield from (Sample(op_type, (x, each)), Sample(op_type, (x, np.float32([[[1.7]]]))))
+        if op_type in ("Add", "Mul"):
+            yield Sample(op_type, (each[None], x))
+    yield from (Sample("Sum", (Arg((1, 21, 6, 9), 2),) * count) for count in (1, 2, 3, 5))
+    for channels in (3, 40, 100):
+        each = rng.random((4, channels)).astype(np.float32) + np.float32(0.1)
+        yield Sample("BatchNormalization", (image(rng, channels), *each), {"epsilon": 1e-3})
+    for channels, (op_type, given) in product((1, 6, 35), ALONE):
+        opset = {"Swish": 24, "Gelu": 20, "Mish": 18}.get(op_type, 17)
+        yield Sample(op_type, (image(rng, channels),), given, opset)
+
+
+@pytest.mark.parametrize("sample", list(_maps()), ids=str)
+def test_maps(sample: Sample) -> None:
+    check(sample, np.random.default_rng(len(str(sample))), {"map_of"})
 
 
 @pytest.mark.parametrize("low", [-200.0, -30.0, -1e-3])
@@ -723,7 +684,7 @@ def test_products_of_two_activations(seed: int, form: str) -> None:
     out = out if seed % 2 else out.swapaxes(-1, -2).copy().swapaxes(-1, -2)
     backend = NativeKernels(load(MACHINES[form]))
 
-    def product(of_rows: slice, of_columns: slice) -> np.ndarray:
+    def multiplied(of_rows: slice, of_columns: slice) -> np.ndarray:
         constants, target = Constants(), out.copy("K")[..., of_rows, of_columns]
         call = np.matmul, (a[..., of_rows, :], b[..., :, of_columns], target)
         loops = translate_call(call, constants)
@@ -736,16 +697,16 @@ def test_products_of_two_activations(seed: int, form: str) -> None:
         )
         return target
 
-    whole = product(slice(rows), slice(columns))
+    whole = multiplied(slice(rows), slice(columns))
     want = np.matmul(a.astype(np.float64), b)
     rounding = 1e-5 * max(1.0, float(np.abs(want).max()))
     assert np.abs(whole - want).max() < rounding
     # without vectors, the compiler chooses which sums are fused with their products
     unlike = 0.0 if form == "host" else rounding
     for part in (slice(1), slice(rows // 3, rows), slice(rows - 1, rows)):
-        assert np.abs(product(part, slice(columns)) - whole[..., part, :]).max() <= unlike
+        assert np.abs(multiplied(part, slice(columns)) - whole[..., part, :]).max() <= unlike
     part = slice(columns // 2, columns)
-    assert np.abs(product(slice(rows), part) - whole[..., part]).max() <= unlike
+    assert np.abs(multiplied(slice(rows), part) - whole[..., part]).max() <= unlike
 
 
 def _is_kernel_set(found: Backend) -> bool:

@@ -400,9 +400,7 @@ def test_values_that_are_no_numbers_stay(library: Library, kind: str) -> None:
 @pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("kind", ["conv", "winograd", "winograd_row"])
 @pytest.mark.parametrize("seed", range(12))
-def test_pieces_of_padding_are_passed_over(
-    library: Library, seed: int, kind: str, at_points: bool
-) -> None:
+def test_pieces_of_padding(library: Library, seed: int, kind: str, at_points: bool) -> None:
     """First pieces and last ones without a table: nothing of their weights is read, but the bias is added
     and the activation done once.
     """

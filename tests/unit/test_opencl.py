@@ -88,9 +88,7 @@ Spans = Sequence[tuple[int, int]]
         ([[(256, 320)], [(256, 320)]], [[(0, 64)], [(64, 128)]], 1),  # both read the same
     ],
 )
-def test_only_what_is_apart_is_one_launch(
-    reads: Sequence[Spans], writes: Sequence[Spans], launches: int
-) -> None:
+def test_apart_is_one(reads: Sequence[Spans], writes: Sequence[Spans], launches: int) -> None:
     touched = [(a, b, "kernel") for a, b in zip(reads, writes, strict=True)]
     assert len(levels(512, touched)) == launches
     assert len(levels(512, [(a, b, k) for k, (a, b, _) in enumerate(touched)])) == 2

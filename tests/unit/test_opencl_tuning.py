@@ -170,9 +170,7 @@ def test_another_variant_has_to_save_time() -> None:
     assert best_variants(faster, words) == {"Conv": {4: SOME[0]}}
 
 
-def test_a_plan_with_tuning(
-    network: Network, measured: Tuning, x: np.ndarray, tmp_path: Path
-) -> None:
+def test_tuned_plans(network: Network, measured: Tuning, x: np.ndarray, tmp_path: Path) -> None:
     """It computes layers by the fastest blocks, but for small ones that share launches; its file says which."""
     file = tmp_path / "t.json"
     preferred = {
@@ -200,9 +198,7 @@ def test_a_plan_with_tuning(
     np.testing.assert_allclose(next(iter(elsewhere.values())), y, rtol=1e-3, atol=1e-3)
 
 
-def test_the_file_of_another_device_is_refused(
-    network: Network, measured: Tuning, tmp_path: Path
-) -> None:
+def test_the_file_of_another_device(network: Network, measured: Tuning, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     changes = {
         "instructions": "OpenCL on another",

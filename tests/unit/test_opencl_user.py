@@ -153,9 +153,7 @@ def test_a_trace_has_the_clock_of_the_device(device: devices.Device) -> None:
 
 
 @pytest.mark.parametrize("rows", ["1", "auto"])
-def test_buffers_of_a_frame(
-    rows: str, device: devices.Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frame_buffers(rows: str, device: devices.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """One buffer is written, as large as native code's arena; all others are weights and tables."""
     import pyopencl as cl
 
@@ -283,9 +281,7 @@ def test_too_little_local_memory(
     )
 
 
-def test_smaller_groups_than_are_asked_for(
-    device: devices.Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_smaller_groups(device: devices.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels that need many registers run in smaller groups, of which sizes are multiples, too."""
     import pyopencl as cl
 
@@ -308,9 +304,7 @@ def test_smaller_groups_than_are_asked_for(
     ("code", "said"),
     [(-4, "cannot give as many now"), (-36, "is lost or refuses"), (-9999, "is lost or refuses")],
 )
-def test_errors_of_launches(
-    code: int, said: str, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_launch_errors(code: int, said: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl as cl
 
     def failing(*arguments: Any) -> None:

@@ -163,9 +163,7 @@ def _together(parts: list[np.ndarray], axis: int | None) -> np.ndarray:
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("rows", [1, 3, "auto", "whole"])
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_stored_given_and_streamed_outputs_are_onnxruntimes(
-    make: Callable[[], onnx.ModelProto], rows: int | str, level: str
-) -> None:
+def test_all_are_right(make: Callable[[], onnx.ModelProto], rows: int | str, level: str) -> None:
     proto = make()
     network = csdfgen.load(proto)
     x = image(network) * np.array(100 if make is integers else 1, np.float32)
@@ -393,9 +391,7 @@ def test_the_schedule_of_a_graph_keeps_no_outputs_either() -> None:
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("rows", [1, 3, "whole"])
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_outputs_in_the_arena_are_those_that_are_stored(
-    make: Callable[[], onnx.ModelProto], rows: int | str, level: str
-) -> None:
+def test_in_the_arena(make: Callable[[], onnx.ModelProto], rows: int | str, level: str) -> None:
     network = csdfgen.load(make())
     x = image(network)
     plan = csdfgen.plan(network, rows=rows, fuse=level, result="arena")
@@ -574,9 +570,7 @@ def narrow() -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("make", "rows", "in_turn"), [(several, 1, True), (narrow, "whole", False)]
 )
-def test_a_plain_loop_takes_two_arenas_in_turn_or_arrays(
-    make: Callable[[], onnx.ModelProto], rows: int | str, in_turn: bool
-) -> None:
+def test_plain_loop(make: Callable[[], onnx.ModelProto], rows: int | str, in_turn: bool) -> None:
     """Whichever takes less memory with the outputs of two frames."""
     plan = csdfgen.plan(csdfgen.load(make()), rows=rows, result="arena")
     assert (2 * plan.network.output_bytes >= plan.planned_bytes) == in_turn

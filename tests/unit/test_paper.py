@@ -121,7 +121,7 @@ def test_lines_38_and_42_to_the_letter_do_not_balance(found: dict[str, Finding])
         )
 
 
-def test_lines_38_and_42_take_less_than_no_rows_where_padding_exceeds_the_stride(
+def test_lines_38_and_42_where_padding_exceeds_the_stride(
     found: dict[str, Finding],
 ) -> None:
     assert (
@@ -166,9 +166,7 @@ def test_slabs_of_unequal_height() -> None:
         parse_rows("image=24+0")
 
 
-def test_the_command_writes_json_and_csv(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, cells = tmp_path / "out.json", tmp_path / "out.csv"
     assert (
         main(

@@ -174,9 +174,7 @@ def picture(found: Footprint, width: float, draw: Callable[..., Axes] = draw_mem
 @pytest.mark.parametrize("width", [WIDTH, NARROW])
 @pytest.mark.parametrize("arena", [0.8, 0.93, 0.965, 0.99])
 @pytest.mark.parametrize("bound", [0.6, 0.9, 0.97])
-def test_names_of_lines_cross_no_line_and_no_other_name(
-    width: float, arena: float, bound: float
-) -> None:
+def test_names_cross_no_line_and_no_name(width: float, arena: float, bound: float) -> None:
     """The lines of the arena, a bound and whole layers may be as close as they like; names in a line are pixels apart."""
     found = footprint(PLANS["whole"]())
     whole = int(found.whole_alive().max())
@@ -200,9 +198,7 @@ def test_names_of_lines_cross_no_line_and_no_other_name(
 
 @pytest.mark.parametrize("draw", [draw_memory, draw_arena, draw_phases])
 @pytest.mark.parametrize("width", [WIDTH, NARROW])
-def test_all_words_of_a_picture_are_inside_it_and_large_enough(
-    plan: Plan, width: float, draw: Callable[..., Axes]
-) -> None:
+def test_words_are_inside_and_large(plan: Plan, width: float, draw: Callable[..., Axes]) -> None:
     root = picture(footprint(plan), width, draw)
     for one in written(root):
         assert one.left >= 0 and one.right <= width + 1, one

@@ -58,24 +58,18 @@ def of_level(level: Level, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("level", [HERE[0], HERE[-1]] if HERE else [], ids=lambda level: level.name)
-def test_the_best_that_the_processor_runs_is_loaded(
-    level: Level, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_is_loaded(level: Level, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     say(folder.parent, level)
     found = chosen(monkeypatch)
     assert found.path == of_level(level, folder) and found.compiler.endswith(f", {level.name}")
 
 
-def test_a_system_that_says_nothing_has_the_smallest(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_smallest_where_nothing_is_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder.parent / "cpuinfo").unlink()
     assert chosen(monkeypatch).path == of_level(HERE[-1], folder)
 
 
-def test_what_is_damaged_or_of_other_sources_is_not_loaded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_damaged_is_not_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_level(HERE[0], folder).write_bytes(b"nonsense")
     assert chosen(monkeypatch).path == of_level(HERE[-1], folder)
     other = of_level(HERE[-1], folder)
@@ -104,9 +98,7 @@ def test_other_flags_are_compiled() -> None:
     assert library._built(library.FLAGS).path.parent != prebuilt.FOLDER
 
 
-def test_a_program_opens_with_the_library_that_it_was_compiled_with(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_own_library(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = Executable(
         csdfgen.plan(csdfgen.load("zoo:lenet5")), kernels=NativeKernels(chosen(monkeypatch))
     )

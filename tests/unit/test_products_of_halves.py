@@ -251,9 +251,7 @@ def test_plans_have_no_room_to_widen_and_run_everywhere(form: str) -> None:
     ],
 )
 @FORMS
-def test_many_weights_are_read_in_two_bytes(
-    form: str, shape: tuple[int, ...], wanted: set[str]
-) -> None:
+def test_weights_in_two_bytes(form: str, shape: tuple[int, ...], wanted: set[str]) -> None:
     """By steps that add up products, although there is room to widen; code for other processors widens there."""
     rng = np.random.default_rng(6)
     node = helper.make_node("Conv", ["x", "w"], ["y"])

@@ -147,9 +147,7 @@ def test_torch_is_imported_only_when_needed() -> None:
 
 
 @pytest.mark.parametrize("name", WAY_OUT)
-def test_files_of_other_frameworks_are_refused_with_the_way_to_onnx(
-    name: str, call: Call, tmp_path: Path
-) -> None:
+def test_files_of_other_frameworks_are_refused(name: str, call: Call, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(b"\x80\x02TFL3 no onnx" * 9)
     assert WAY_OUT[name] in refused(call(str(path)))

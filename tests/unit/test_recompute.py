@@ -55,16 +55,12 @@ def networks() -> dict[str, Network]:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_chains_have_the_published_multiply_accumulates(
-    name: str, networks: dict[str, Network]
-) -> None:
+def test_chains_have_the_published_products(name: str, networks: dict[str, Network]) -> None:
     assert multiply_accumulates(networks[name]) == CHAINS[name].macs
 
 
 @pytest.mark.parametrize(("name", "factor"), FOUND)
-def test_no_more_elements_than_published(
-    name: str, factor: float, networks: dict[str, Network]
-) -> None:
+def test_at_most_as_published(name: str, factor: float, networks: dict[str, Network]) -> None:
     """Alive at most, followed firing by firing; multiply-accumulates counted of the clones."""
     found = measure_tiles(networks[name], parse_regions(FOUND[name, factor]))
     assert found.macs <= factor * CHAINS[name].macs

@@ -105,9 +105,7 @@ def as_onnxruntime(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[
 @pytest.mark.parametrize("states", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("op_type", GATES)
-def test_networks_equal_onnxruntime_whatever_is_read(
-    op_type: str, direction: str, states: bool, backend: str
-) -> None:
+def test_networks_equal_others(op_type: str, direction: str, states: bool, backend: str) -> None:
     """All outputs, the sequence alone, the last states alone; at several heights."""
     every = ("Y", "Y_h", "Y_c")[: 3 if op_type == "LSTM" else 2]
     for outputs in (every, every[:1], ("", *every[1:])):
@@ -139,9 +137,7 @@ def test_both_directions_have_activations_of_their_own() -> None:
 @BACKENDS
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize("op_type", GATES)
-def test_batches_in_front_are_batches_in_the_middle_transposed(
-    op_type: str, direction: str, backend: str
-) -> None:
+def test_batches_in_front_or_in_the_middle(op_type: str, direction: str, backend: str) -> None:
     """onnxruntime does not know layout 1."""
     outputs = ("Y", "Y_h", "Y_c")[: 3 if op_type == "LSTM" else 2]
     settings: dict[str, Any] = {"batch": 3, "direction": direction, "states": True}
@@ -310,9 +306,7 @@ def classifier(
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("also", [False, True])
 @pytest.mark.parametrize("taken", ["Gather", "Slice"])
-def test_the_last_step_alone_needs_no_sequence(
-    taken: str, also: bool, batch: int, backend: str
-) -> None:
+def test_the_last_step_alone(taken: str, also: bool, batch: int, backend: str) -> None:
     made = classifier(taken, also=also, batch=batch)
     network = csdfgen.load(made)
     feeds = fed(network)

@@ -44,6 +44,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import read_plan, write_plan
 from runtime.session import Executable
 from tests.board_networks import absent, feeds_of, integers
+from tests.command import execute
 from tests.emitted import Program
 from tests.native_steps import MACHINES, compiler_missing
 from tests.unit.test_byte_averages import WINDOWS, pool
@@ -345,9 +346,7 @@ def test_no_floating_point_in_the_code_of_integer_layers(tmp_path: Path) -> None
             str(made),
         ]
         subprocess.run(command, check=True)
-        names = subprocess.run(
-            ["arm-none-eabi-nm", "-u", str(made)], check=True, capture_output=True, text=True
-        ).stdout
+        names = execute("arm-none-eabi-nm", "-u", made, check=True).stdout
         called[name] = re.findall(r"__aeabi_(?:[fdi]2|[fd])\w+|__aeabi_\w*2[fd]\w*", names)
     for name in ("rescale", "map_bytes"):
         assert called.pop(name)  # floats are found where there are some

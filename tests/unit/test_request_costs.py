@@ -82,9 +82,7 @@ def test_energy_is_power_times_time_and_bytes(network: Network, tmp_path: Path) 
     assert with_bytes >= 2 * seconds + 200e-12 * least
 
 
-def test_energy_that_follows_from_time_alone_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_energy_from_time_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     energy_limit(read_profile(board(tmp_path, POWER, LAUNCH, BYTES)), 1.0)
     assert not caplog.messages
     energy_limit(read_profile(board(tmp_path, POWER, LAUNCH)), 1.0)

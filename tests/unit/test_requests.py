@@ -268,9 +268,7 @@ def test_a_request_is_a_graph_of_all_its_images(network: Network) -> None:
         ({"requests": 2, "latency": "5ms"}, "name it with device"),
     ],
 )
-def test_wishes_that_do_not_go_together(
-    network: Network, wish: Mapping[str, object], said: str
-) -> None:
+def test_contradictions(network: Network, wish: Mapping[str, object], said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         csdfgen.plan(network, backend="numpy", **wish)  # type: ignore[arg-type]
 
@@ -285,7 +283,7 @@ def test_too_little_memory_says_the_least_that_does(network: Network, way: str) 
 
 
 @pytest.mark.networks
-def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
+def test_a_request_takes_no_more_than_its_images_one_by_one(
     branches: Network,
 ) -> None:
     with pytest.raises(PlanError, match="below the") as one:
@@ -405,9 +403,7 @@ def test_a_program_follows_the_memory_that_is_free(network: Network, table: Plan
         serve(np.float32(1))
 
 
-def test_memory_may_be_a_text_and_what_cannot_be_is_refused(
-    network: Network, table: PlanTable
-) -> None:
+def test_memory_may_be_a_text(network: Network, table: PlanTable) -> None:
     serve = runtime.compile_table(table)
     x = pictures(network, 2)
     for memory in ("300KiB", 300 * 2**10, "0.3 MB"):

@@ -33,9 +33,7 @@ windows = st.builds(
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(windows, st.integers(1, 20), st.integers(0, 6), st.integers(1, 5))
-def test_a_window_declares_what_it_reads_and_no_row_beyond(
-    window: Window, height: int, start: int, count: int
-) -> None:
+def test_a_window_declares_its_rows(window: Window, height: int, start: int, count: int) -> None:
     out = Rows(start, start + count)
     declared = window.input_rows(out, height)
     read = read_by(window, out, height)
@@ -49,9 +47,7 @@ def test_a_window_declares_what_it_reads_and_no_row_beyond(
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(windows, st.integers(1, 30), st.integers(1, 5))
-def test_needs_and_releases_never_move_back_and_end_with_everything(
-    window: Window, height: int, rows: int
-) -> None:
+def test_needs_and_releases_never_move_back(window: Window, height: int, rows: int) -> None:
     total = (height + window.pad_top + window.pad_bottom - window.extent) // window.stride + 1
     if total < 1:
         return

@@ -177,9 +177,7 @@ RUN = {"actor": "a", "first": 0, "count": 10_000}
         ({"iterations": 0}, "s.json: 'iterations' is 0; a whole number from 1 to"),
     ],
 )
-def test_a_wrong_schedule_file_is_refused_with_its_place(
-    changes: dict[str, object], message: str
-) -> None:
+def test_a_wrong_file_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         files.from_json({**HEAD, **changes}, "s.json")
     assert str(caught.value).startswith(message)
@@ -247,7 +245,7 @@ def test_firing_order_is_the_same_by_numbers() -> None:
         ]
 
 
-def test_orders_of_several_policies_share_what_does_not_depend_on_them(
+def test_orders_share_what_does_not_depend_on_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, counted = cnn5(), list[CsdfGraph]()
@@ -397,9 +395,7 @@ def broken(change: str) -> tuple[CsdfGraph, Schedule]:
         ),
     ],
 )
-def test_the_checker_names_the_firing_the_channel_and_both_counts(
-    change: str, error: type, message: str
-) -> None:
+def test_the_checker_names_firing_and_channel(change: str, error: type, message: str) -> None:
     graph, schedule = broken(change)
     with pytest.raises(error) as caught:
         check(graph, schedule)

@@ -5,12 +5,12 @@ these pages say.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 
 import pytest
 
 from sdf3_bridge.tools import Tool, find_kiter, find_sdf3
+from tests.command import execute
 from tests.graphs import SDF3_DATA
 from tests.sdf3_page import EXAMPLES, PAGE, pictures, with_tables
 
@@ -34,9 +34,7 @@ def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
     tool = find(None)
     if tool is None:
         pytest.skip("not installed; the environment variable can point to it")
-    return subprocess.run(
-        [tool.path, *arguments], text=True, check=True, capture_output=True, timeout=60
-    ).stdout
+    return execute(tool.path, *arguments, check=True, timeout=60).stdout
 
 
 @pytest.mark.parametrize(
@@ -58,9 +56,7 @@ def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
         ),
     ],
 )
-def test_sdf3_says_of_the_examples_what_the_page_says(
-    example: str, algorithm: str, pattern: str
-) -> None:
+def test_sdf3_says_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
     text = printed(find_sdf3, "--graph", str(EXAMPLES / f"{example}.xml"), "--algo", algorithm)
     assert re.search(pattern, text, re.DOTALL)
 
@@ -72,9 +68,7 @@ def test_sdf3_says_of_the_examples_what_the_page_says(
         ("overtake", "KPeriodicThroughput", r"Throughput is\s+0\.166666667\n"),
     ],
 )
-def test_kiter_says_of_the_examples_what_the_page_says(
-    example: str, algorithm: str, pattern: str
-) -> None:
+def test_kiter_says_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
     assert re.search(
         pattern, printed(find_kiter, "-f", str(EXAMPLES / f"{example}.xml"), "-a", algorithm)
     )

@@ -238,9 +238,7 @@ PHASED = CsdfGraph(
         ),
     ],
 )
-def test_what_the_tools_would_read_wrongly_is_said(
-    graph: CsdfGraph, said: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_wrongly_read(graph: CsdfGraph, said: list[str], caplog: pytest.LogCaptureFixture) -> None:
     sdf3xml.to_xml(graph)
     assert caplog.messages == said
 

@@ -65,9 +65,7 @@ def times(service: Service) -> Times:
         (squeeze_and_excite(), None),
     ],
 )
-def test_stages_one_after_another_are_the_network(
-    model: onnx.ModelProto, cuts: list[list[str]] | None
-) -> None:
+def test_stages_are_the_network(model: onnx.ModelProto, cuts: list[list[str]] | None) -> None:
     network = csdfgen.load(model)
     if cuts is None:
         cuts = [[network.layers[(len(network.layers) - 1) // 2].output.name]]
@@ -147,9 +145,7 @@ def test_sizes_of_batches() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_answers_are_those_of_onnxruntime(
-    policy: str, workers: int, scores: np.ndarray, times: Times
-) -> None:
+def test_answers_are_right(policy: str, workers: int, scores: np.ndarray, times: Times) -> None:
     """1 to 9 images, from four threads, with priorities and deadlines; some are withdrawn."""
     network = csdfgen.load(residual_classifier())
     made = plan(network, max_batch=4, in_flight=10, cuts=CUTS, workers=workers)
@@ -246,9 +242,7 @@ def test_answers_are_awaited(service: Service, times: Times, scores: np.ndarray)
         ({}, "'x' is missing"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(
-    service: Service, times: Times, images: np.ndarray, message: str
-) -> None:
+def test_wrong_arrays(service: Service, times: Times, images: np.ndarray, message: str) -> None:
     with Engine(service, times=times) as engine, pytest.raises(InputError, match=message):
         engine.submit(images)
 
@@ -343,9 +337,7 @@ def test_a_quantized_model_is_served() -> None:
             np.testing.assert_array_equal(found[name][k : k + 1], values)
 
 
-def test_the_simulator_predicts_the_engine(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_is_predicted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages that sleep as long as the table says: the simulator gets the arrivals as they were, and how much longer than
     wanted a busy machine slept.
     """

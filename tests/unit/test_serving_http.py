@@ -40,7 +40,7 @@ from csdfgen.serving.http import Limits, Server
 from csdfgen.serving.kserve import parse_inference
 from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository, name_models
-from tests.command import ROOT, Call, refused
+from tests.command import ROOT, Call, python, refused
 from tests.models import model, onnxruntime_outputs
 from tests.small_models import residual_classifier, two_inputs
 from tests.ways import some
@@ -431,9 +431,7 @@ def test_paths_methods_and_limits(server: Running) -> None:
     assert server.ask("GET", "/v2/health/live")[0] == 200
 
 
-def test_the_loop_serves_others_while_json_is_read(
-    server: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_served_meanwhile(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step takes long, and none is the loop's. Symptom: 64 MiB of JSON stalled all others for 10 s."""
     threads, sizes = set(), []
     monkeypatch.setattr(
@@ -850,9 +848,7 @@ def test_policies_are_compared_in_the_real_server(call: Call, folder: Path, tmp_
     assert "no traffic" in refused(call("bench-serve", "x.onnx", "--loads", ""))
 
 
-def test_models_with_free_sizes_are_served_and_simulated(
-    call: Call, folder: Path, tmp_path: Path
-) -> None:
+def test_models_with_free_sizes(call: Call, folder: Path, tmp_path: Path) -> None:
     """Symptom: their refusal named --shape, which no command of serving had."""
     path, times = tmp_path / "free.onnx", tmp_path / "times.json"
     proto = model("free (float[N,1,H,4] x) => (float[N,1,H,4] y) { y = Sigmoid(x) }")
@@ -924,12 +920,5 @@ def test_a_line_of_python_serves_until_a_signal(folder: Path) -> None:
         "print('ended')"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = python("-c", code, cwd=folder, env=environment, timeout=60)
     assert done.stdout.splitlines() == ['{"name": "small", "ready": true}', "ended"], done.stderr

@@ -74,9 +74,7 @@ def test_every_request_is_answered_though_no_other_comes(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_every_request_ends_once_and_every_image_passes_every_stage(
-    policy: str, workers: int
-) -> None:
+def test_every_request_ends_once_and_passes_every_stage(policy: str, workers: int) -> None:
     """Mixed sizes (larger than a batch too), deadlines, priorities and cancellations, few slots."""
     rng = random.Random(len(policy) + workers)
     times = make_table("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"}, spread=0.1)
@@ -175,9 +173,7 @@ def test_higher_priorities_are_taken_first(policy: str) -> None:
 
 @pytest.mark.parametrize("times", [alexnet, convolutional])
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
-def test_adaptive_is_at_least_as_good_as_the_best_other(
-    times: Callable[[], Times], load: float
-) -> None:
+def test_adaptive_is_as_good_as_the_best(times: Callable[[], Times], load: float) -> None:
     others = [
         served(name, times(), load).summary for name in ("serial", "greedy", "lbci", "lbci-paper")
     ]
@@ -267,9 +263,7 @@ def test_tables_and_requests_of_files(tmp_path: Path, call: Call) -> None:
         ({"spread": "no"}, "a list of numbers"),
     ],
 )
-def test_a_damaged_table_is_refused(
-    tmp_path: Path, change: dict[str, object], message: str
-) -> None:
+def test_damaged_tables(tmp_path: Path, change: dict[str, object], message: str) -> None:
     stage = {
         "name": "a", "batches": [1, 2], "seconds": [0.1, 0.2], "spread": [0, 0], "arena": [1, 2], **change
     }  # fmt: skip

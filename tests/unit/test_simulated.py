@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.shapes import FILES
+from tests.command import python
 from tests.op_samples import SAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +63,7 @@ def simulated(folder: Path, *arguments: str) -> str:
         "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1",
         "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",  # what clang optimizes has instructions that oclgrind does not know
     }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.simulated_opencl", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    done = python("-m", "tests.simulated_opencl", *arguments, env=environment, timeout=300)
     if "oclgrind: no such device" in done.stderr:
         pytest.skip("pyopencl does not find oclgrind")
     assert not done.returncode, done.stderr

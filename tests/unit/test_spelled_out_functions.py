@@ -329,9 +329,7 @@ def joined_of(network: Network) -> tuple[Network, Layer, tuple[Layer, ...]]:
         ({"outputs": ()}, r"makes , 'y' float32 .* is wanted"),
     ],
 )
-def test_a_layer_that_stands_for_several_wrongly_is_named(
-    changes: dict[str, Any], said: str
-) -> None:
+def test_a_layer_stands_for_several_wrongly(changes: dict[str, Any], said: str) -> None:
     network = network_of(SWISH)
     rewritten, merged, parts = joined_of(network)
     check_network("a pass", network, rewritten, joined=[(merged, parts)])

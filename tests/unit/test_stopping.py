@@ -52,9 +52,7 @@ class Request:
 
 
 @pytest.mark.parametrize("given", SEARCHES, ids=str)
-def test_every_search_ends_at_any_question(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
-) -> None:
+def test_every_search_can_end(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
     """However often it has asked before: it asks a few times more, and its plan, if it has one, is right."""
     if "pack" in given:
         pytest.importorskip("ortools")
@@ -114,9 +112,7 @@ def test_a_second_ctrl_c_loses_nothing(tmp_path: Path) -> None:
     assert taken < 20, "without questions it goes on for minutes"
 
 
-def test_a_wait_for_a_compiler_ends_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_end_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Symptom: Ctrl-C was heard when all kernels were compiled, up to 40 s later."""
     found, compiler, begun = shutil.which("cc"), tmp_path / "slow-cc", tmp_path / "begun"
     if found is None:

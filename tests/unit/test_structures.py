@@ -55,9 +55,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_structures_are_laid_out_as_the_compiler_lays_them_out(
-    name: str, compiled: ctypes.CDLL
-) -> None:
+def test_structures_are_laid_out_as_in_c(name: str, compiled: ctypes.CDLL) -> None:
     found = structure(name)
     numbers = (ctypes.c_size_t * (1 + len(found.fields))).in_dll(compiled, f"of_{name}")
     assert [*numbers] == [found.size, *first_slots(found)]

@@ -143,9 +143,7 @@ def test_features_that_are_missing(modes: tuple[str, ...]) -> None:
         ([1], 0.0, {}),
     ],
 )
-def test_classifiers_of_trees(
-    post: str, ids: int | list[int], low: float, more: dict[str, Any]
-) -> None:
+def test_of_trees(post: str, ids: int | list[int], low: float, more: dict[str, Any]) -> None:
     labels = [5, 7, 9] if ids in (3, [0, 1, 2]) else [5, 7]
     trees = forest("class", ids, 6, low=low)
     proto = model(

@@ -279,9 +279,7 @@ FLATTENED = ways(
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_flattened_map_is_multiplied_for_all_images(
-    seed: int, turned: bool, kernels: Backend
-) -> None:
+def test_flattened_maps_are_multiplied(seed: int, turned: bool, kernels: Backend) -> None:
     rng = np.random.default_rng(seed)
     layer, sample = flattened(rng, turned)
     shape = layer.inputs[0].shape  # type: ignore[union-attr]

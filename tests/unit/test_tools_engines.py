@@ -148,9 +148,7 @@ def test_a_release_that_counts_minimal_iterations(sdf3: Sdf3) -> None:
     assert (found.throughput.value, found.tool.k) == (exact, 1)
 
 
-def test_the_fraction_is_not_called_exact_where_only_digits_are_known(
-    sdf3: Sdf3, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_digits_are_no_exact_fraction(sdf3: Sdf3, monkeypatch: pytest.MonkeyPatch) -> None:
     import schedules.throughput
 
     graph = add_serial_loops(
@@ -256,49 +254,40 @@ def with_phases(*counts: int) -> CsdfGraph:
     return add_serial_loops(CsdfGraph("ring", actors, channels))
 
 
-REFUSED: dict[str, tuple[CsdfGraph, str]] = {
-    "firings": (
+def two_actors(*channels: Channel, phases: int = 1) -> CsdfGraph:
+    """Of an actor A with so many phases, and B."""
+    return CsdfGraph("g", (Actor("A", (1,) * phases), Actor("B", (1,))), channels)
+
+
+REFUSED: list[tuple[CsdfGraph, str]] = [
+    (
         with_phases(256, 257),
         r"SDF3 takes 65,792 iterations of the graph for one, so that every actor fires 16,842,752 times or more in an "
         r"iteration \('a0' the fewest\), and SDF3's counters hold only if one fires fewer than 65,536 times\. "
         r"What would help: equal phase counts \(they are 256, 257\): lists padded to 257 entries .* make it 257",
     ),
-    "rates": (
-        CsdfGraph(
-            "g",
-            (Actor("A", (1, 1)), Actor("B", (1,))),
-            (Channel("ab", "A", "B", (2**31, 1), (2**31 + 1,), 2**30),),
-        ),
+    (
+        two_actors(Channel("ab", "A", "B", (2**31, 1), (2**31 + 1,), 2**30), phases=2),
         "the number of tokens produced on channel 'ab' in 2 firings is 2,147,483,649; SDF3 counts right below 2,147,483,648",
     ),
-    "entry": (
-        CsdfGraph(
-            "g", (Actor("A", (1,)), Actor("B", (1,))), (Channel("ab", "A", "B", (2**31,), (1,)),)
-        ),
+    (
+        two_actors(Channel("ab", "A", "B", (2**31,), (1,))),
         "the number of firings of actor 'B' in an iteration of SDF3 is 2,147,483,648",
     ),
-    "tokens": (
-        CsdfGraph(
-            "g",
-            ring().actors,
-            (*ring().channels[:1], replace(ring().channels[1], initial_tokens=2**31)),
-        ),
+    (
+        two_actors(ring().channels[0], replace(ring().channels[1], initial_tokens=2**31)),
         "the number of initial tokens of channel 'ba' is 2,147,483,648",
     ),
-    "time": (
+    (
         CsdfGraph("g", (Actor("A", (2**32 - 1,)), *ring().actors[1:]), ring().channels),
         r"actor 'A': has an execution time of 4294967295; SDF3 computes right below 4294967295; a coarser unit",
     ),
-    "nothing": (
-        CsdfGraph("g", ring().actors, ()),
-        "no channel carries a token, so nothing limits it",
-    ),
-}
+    (two_actors(), "no channel carries a token, so nothing limits it"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_graphs_beyond_the_limits_of_sdf3(case: str, sdf3: Sdf3) -> None:
-    graph, message = REFUSED[case]
+@pytest.mark.parametrize(("graph", "message"), REFUSED)
+def test_graphs_beyond_the_limits_of_sdf3(graph: CsdfGraph, message: str, sdf3: Sdf3) -> None:
     tool = sdf3()
     with pytest.raises(GraphError, match=message):
         analyze_sdf3(graph, tool=tool)
@@ -325,43 +314,39 @@ def test_parts_that_nothing_connects(sdf3: Sdf3) -> None:
 
 # Refused after it -------------------------------------------------------------------------------
 
-BAD_ANSWERS: dict[str, tuple[Reply, str]] = {
-    "killed": (reply("sdf3_killed"), "was killed by SIGSEGV"),
-    "abort": (
+BAD_ANSWERS: list[tuple[Reply, str]] = [
+    (reply("sdf3_killed"), "was killed by SIGSEGV"),
+    (
         Reply(stderr="what():  std::bad_alloc\n", exit_code=-6),
         "killed by SIGABRT; it may need more memory",
     ),
-    "exit code": (
+    (
         Reply(stderr="No default processor set for actor.\n", exit_code=1),
         "ended with exit code 1: No default processor",
     ),
-    "exit code alone": (Reply(exit_code=7), "ended with exit code 7$"),
-    "unknown": (
+    (Reply(exit_code=7), "ended with exit code 7$"),
+    (
         reply("sdf3_unknown_algorithm"),
         "this release does not know the algorithm; no fault of the graph",
     ),
-    "stderr": (
-        Reply("thr(ring) = 0.2\n", "a warning\n"),
-        "reported an error beside its answer: a warning",
-    ),
-    "nothing": (Reply(), "was expected, what it printed is empty"),
-    "garbage": (Reply("\x00\ufffdthr"), "not understood"),
-    "wrong": (
+    (Reply("thr(ring) = 0.2\n", "a warning\n"), "reported an error beside its answer: a warning"),
+    (Reply(), "was expected, what it printed is empty"),
+    (Reply("\x00\ufffdthr"), "not understood"),
+    (
         rate("0.25"),
         r"printed a throughput of 0\.25; the analysis here finds 1/5 \(about 0\.2\): they cannot both be right",
     ),
-    "false zero": (rate("0"), r"printed a throughput of 0; the analysis here finds 1/5"),
-    "negative": (rate("-9.24301e-10"), "negative throughput: its counters overflowed"),
-    "inf": (rate("inf"), "no cycle of the graph takes time"),
-    "nan": (rate("nan"), "no cycle of the graph takes time"),
-    "no limit": (rate("2.14748e+09"), "nothing limits it"),
-    "another graph": (rate("0.2", "gnir"), r"'thr\(ring\) = NUMBER' was expected"),
-}
+    (rate("0"), r"printed a throughput of 0; the analysis here finds 1/5"),
+    (rate("-9.24301e-10"), "negative throughput: its counters overflowed"),
+    (rate("inf"), "no cycle of the graph takes time"),
+    (rate("nan"), "no cycle of the graph takes time"),
+    (rate("2.14748e+09"), "nothing limits it"),
+    (rate("0.2", "gnir"), r"'thr\(ring\) = NUMBER' was expected"),
+]
 
 
-@pytest.mark.parametrize("case", BAD_ANSWERS)
-def test_bad_answers(case: str, sdf3: Sdf3) -> None:
-    answer, message = BAD_ANSWERS[case]
+@pytest.mark.parametrize(("answer", "message"), BAD_ANSWERS)
+def test_bad_answers(answer: Reply, message: str, sdf3: Sdf3) -> None:
     with pytest.raises(ToolError, match=message) as error:
         analyze_sdf3(ring(), tool=sdf3(throughput=answer))
     assert str(error.value).startswith("SDF3")
@@ -574,9 +559,7 @@ def test_kiter_is_told_wrong_about_an_actor_that_is_alone(kiter: Callable[[Reply
         analyze_kiter(graph, tool=kiter(answer))
 
 
-def test_kiter_is_not_asked_what_cannot_be_checked(
-    kiter: Callable[[Reply], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_not_checkable(kiter: Callable[[Reply], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     import schedules.throughput
 
     monkeypatch.setattr(schedules.throughput, "MAX_EVENTS", 0)
@@ -698,39 +681,36 @@ def test_command_line(
     assert "engine      SDF3 (version 1.0, " in capfd.readouterr().out
 
 
-LINES: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "no sdf3": (
+LINES: list[tuple[tuple[str, ...], int, str]] = [
+    (
         ("--engine", "sdf3"),
         1,
         "SDF3 is not installed: point to it with --sdf3 or CSDFGEN_SDF3 (the folder that holds sdf3analysis-csdf,",
     ),
-    "no kiter": (
+    (
         ("--engine", "kiter"),
         1,
         "Kiter is not installed: point to it with --kiter or CSDFGEN_KITER (the folder that holds kiter,",
     ),
-    "wrong place": (("--engine", "sdf3", "--sdf3", "nowhere"), 1, "--sdf3=nowhere: is not there"),
-    "latency": (("--engine", "sdf3", "--latency"), 1, "--latency: SDF3 computes none"),
-    "buffers": (
-        ("--engine", "kiter", "--buffers"),
-        1,
-        "--buffers: Kiter is asked for throughput only",
-    ),
-    "place without engine": (("--sdf3", "x"), 2, "add --engine sdf3"),
-    "place of another": (("--engine", "sdf3", "--kiter", "x"), 2, "add --engine kiter"),
-    "timeout without tool": (
-        ("--engine", "native", "--timeout", "5"),
-        2,
-        "add --engine sdf3 or kiter",
-    ),
-    "method": (("--engine", "sdf3", "--method", "self-timed"), 2, "--engine sdf3 has none"),
-    "no time": (("--engine", "sdf3", "--timeout", "0"), 2, "--timeout"),
-}
+    (("--engine", "sdf3", "--sdf3", "nowhere"), 1, "--sdf3=nowhere: is not there"),
+    (("--engine", "sdf3", "--latency"), 1, "--latency: SDF3 computes none"),
+    (("--engine", "kiter", "--buffers"), 1, "--buffers: Kiter is asked for throughput only"),
+    (("--sdf3", "x"), 2, "add --engine sdf3"),
+    (("--engine", "sdf3", "--kiter", "x"), 2, "add --engine kiter"),
+    (("--engine", "native", "--timeout", "5"), 2, "add --engine sdf3 or kiter"),
+    (("--engine", "sdf3", "--method", "self-timed"), 2, "--engine sdf3 has none"),
+    (("--engine", "sdf3", "--timeout", "0"), 2, "--timeout"),
+]
 
 
-@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize(("arguments", "code", "message"), LINES)
 def test_command_lines_that_are_refused(
-    case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("CSDFGEN_SDF3", "CSDFGEN_KITER"):
         monkeypatch.delenv(name, raising=False)
@@ -738,7 +718,6 @@ def test_command_lines_that_are_refused(
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     write_graph("ring.json", ring())
-    arguments, code, message = LINES[case]
     assert main(("analyze", "ring.json", *arguments)) == code
     out, err = capfd.readouterr()
     assert out == "" and message in err

@@ -24,9 +24,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @FAMILIES
-def test_option_before_variable_before_path(
-    family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_option_goes_first(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = [
         stand_in(tmp_path / name, family.program, {}) for name in ("option", "variable", "path")
     ]
@@ -60,9 +58,7 @@ def test_folders_of_a_release(family: Family, folder: str, tmp_path: Path) -> No
     assert found is not None and found.path.samefile(path)
 
 
-def test_a_relative_place_is_kept_when_the_tool_runs_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_place_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path / "here", SDF3.program, {})
     monkeypatch.chdir(tmp_path)
     found = find_sdf3("here")
@@ -117,9 +113,7 @@ def doctor(
     return code, out, err
 
 
-def test_doctor_without_tools(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_tools(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = doctor(capfd, monkeypatch)
     assert code == 0
     for family in (SDF3, KITER):

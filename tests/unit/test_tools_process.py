@@ -117,9 +117,7 @@ def test_timeout_kills_children_too(program: Write, tmp_path: Path) -> None:
     assert gone(read_pid(file))
 
 
-def test_children_that_outlive_the_program_are_killed_and_keep_nobody_waiting(
-    program: Write, tmp_path: Path
-) -> None:
+def test_children_that_outlive_the_program_are_killed(program: Write, tmp_path: Path) -> None:
     file = tmp_path / "child"
     rest = f"while not (os.path.exists({str(file)!r}) and os.path.getsize({str(file)!r})): time.sleep(0.01)\nprint('done')"
     start = time.monotonic()
@@ -129,9 +127,7 @@ def test_children_that_outlive_the_program_are_killed_and_keep_nobody_waiting(
     assert gone(read_pid(file))
 
 
-def test_output_without_end(
-    program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_output(program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT", 2**20)
     for stream in ("stdout", "stderr"):
         with pytest.raises(
@@ -152,9 +148,7 @@ def test_large_output_arrives_whole(program: Write, tmp_path: Path) -> None:
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux limits the memory of another process"
 )
-def test_memory_and_core_files(
-    program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_and_core(program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_MEMORY", 2**28)
     lines = "import resource\ntime.sleep(0.3)\nprint(resource.getrlimit(resource.RLIMIT_CORE)[1])\n"
     lines += "try: bytearray(2**29)\nexcept MemoryError: print('none left')"

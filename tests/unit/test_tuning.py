@@ -189,9 +189,7 @@ def test_frames_of_seconds_are_read(tmp_path: Path) -> None:
         (("shapes", "Conv", "1", "conv", "frames"), 0, "whole number from 1"),
     ],
 )
-def test_a_damaged_file_is_refused(
-    tmp_path: Path, path: tuple[str, ...], value: Any, said: str
-) -> None:
+def test_damaged_files(tmp_path: Path, path: tuple[str, ...], value: Any, said: str) -> None:
     file = tmp_path / "t.json"
     write_tuning(file, a_tuning())
     root = json.loads(file.read_text())

@@ -21,7 +21,7 @@ from csdfgen.lowering import weight_file
 from csdfgen.lowering.weight_file import WeightFile
 from csdfgen.program.instructions import get_address
 from tests.builder import reference
-from tests.command import ROOT, Call
+from tests.command import ROOT, Call, python
 from tests.models import model
 from tests.native_steps import compiler_missing
 
@@ -97,9 +97,7 @@ def test_outputs_are_those_of_copied_weights(
     np.testing.assert_array_equal(next(iter(again(INPUT).values())), wanted)
 
 
-def test_nothing_is_packed_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
+def test_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     backend = "numpy" if compiler_missing() else "native"
     path = products(tmp_path / "net.onnx")
     written: list[str] = []
@@ -116,9 +114,7 @@ def test_nothing_is_packed_twice(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_file_that_is_not_sound_is_written_again(
-    tmp_path: Path, cache: Path, backend: str
-) -> None:
+def test_an_unsound_file_is_written_again(tmp_path: Path, cache: Path, backend: str) -> None:
     path = products(tmp_path / "net.onnx")
     _, wanted = mapped(path, backend)
     (file,) = cache.iterdir()
@@ -314,11 +310,13 @@ def test_more_weights_than_memory(tmp_path: Path, backend: str) -> None:
 
     def run(weights: str) -> subprocess.CompletedProcess[str]:
         arguments = ["run", str(path), "--json", "--weights", weights, "--backend", backend]
-        return subprocess.run(
-            [sys.executable, "-c", LIMITED, str(88 << 20), *arguments],
-            capture_output=True, text=True, cwd=ROOT, check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+        return python(
+            "-c",
+            LIMITED,
+            88 << 20,
+            *arguments,
+            env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
 
     copied = run("copied")
     said = "memory|return without exception set"  # of numpy, where it has none
@@ -348,9 +346,7 @@ def test_the_command_reports_them(tmp_path: Path, call: Call, cache: Path) -> No
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_model_that_is_written_while_it_is_mapped_is_refused(
-    tmp_path: Path, backend: str
-) -> None:
+def test_a_model_is_written_while_it_is_mapped(tmp_path: Path, backend: str) -> None:
     path = products(tmp_path / "net.onnx", external=False)
     wanted = mapped(path, backend)[1]
     plan = csdfgen.plan(csdfgen.load(path), backend=backend)
@@ -363,9 +359,7 @@ def test_a_model_that_is_written_while_it_is_mapped_is_refused(
         runtime.compile(plan)
 
 
-def test_weights_are_mapped_by_default_where_that_is_possible(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mapped_by_default(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(path: Path) -> bool:
         return runtime.compile(csdfgen.plan(csdfgen.load(path), backend="numpy")).mapped
 
