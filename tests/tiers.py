@@ -5,7 +5,8 @@
 
 The cases of a function are a table or a range of seeds in which neighbours are alike: of n cases the sample has about
 the square root of n, evenly spaced, and begins elsewhere for each function, so that laws over one table meet other lines.
-A test that is marked `networks` takes seconds, and is left to the rest; of one that is marked `every` the sample has all cases.
+A test that is marked `networks` takes seconds, and is left to the rest, as are those in `DEAR`; of one that is marked `every`
+the sample has all cases.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil, sqrt
+from pathlib import Path
 from zlib import crc32
 
 TIER = os.environ.get("CSDFGEN_TESTS", "")
 
 MOST = 24
 """Cases of one function at most."""
+
+DEAR = frozenset((Path(__file__).parent / "dear.txt").read_text(encoding="utf-8").split())
+"""Functions that take three seconds of processor time and more, and reach no planted fault and no kernel that cheaper ones
+do not reach (`python -m tests.planted dear` writes the file).
+"""
 
 
 def sampled(name: str, count: int, few: int) -> set[int]:
@@ -47,5 +54,6 @@ def in_sample(cases: Sequence[tuple[str, str, str]]) -> list[bool]:
     for name, numbers in groups.items():
         count, mark = len(numbers), cases[numbers[0]][2]
         few = {"networks": 0, "every": count}.get(mark, min(MOST, ceil(sqrt(count))))
+        few = 0 if cases[numbers[0]][1] in DEAR else few
         chosen |= {numbers[k] for k in sampled(name, count, few)}
     return [number in chosen for number in range(len(cases))]

@@ -1,4 +1,4 @@
-"""`python -m tests.planted record|run|table`: notes which tests reach the faults, tries each fault, writes docs' table."""
+"""`python -m tests.planted record|run|dear`: notes which tests reach the faults, tries each, writes which tests are dear."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from tests.planted import ROOT, faults
-from tests.planted.run import reached, record, try_faults
+from tests.planted.run import dear, reached, record, try_faults
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
-    parser.add_argument("what", choices=("record", "run"), help="record first, then run")
+    parser.add_argument("what", choices=("record", "run", "dear"), help="record comes first")
     parser.add_argument(
         "--faults", default="", help="only those whose file or name has this regular expression"
     )
@@ -29,6 +29,11 @@ def main() -> int:
         for old in given.out.glob("reach.*"):
             old.unlink()
         return record(everything, reach, rest)
+    if given.what == "dear":
+        (ROOT / "tests" / "dear.txt").write_text(
+            "".join(f"{name}\n" for name in dear(reached(reach)))
+        )
+        return 0
     part, parts = map(int, given.part.split("/"))
     tests = reached(reach)
     results = given.out.absolute() / f"found-{part}.jsonl"

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -27,11 +28,20 @@ import pytest
 from tests.planted import ROOT, Fault, probed
 from tests.tiers import in_sample
 
-SAMPLE_SECONDS, REST_SECONDS = 10.0, 15.0
+SAMPLE_SECONDS, REST_SECONDS = 8.0, 15.0
 """Processor time of the tests of a tier that are tried on a fault at most."""
+
+_DEAR = 3.0
+"""Seconds of a function's cases from which on they must reach something of their own."""
 
 _ANEW = 60
 """Tests that are tried at most where the product must be imported anew: for faults of C, and outside of functions."""
+
+_UNKNOWN = 0.5
+"""What a function costs that was not recorded, in seconds."""
+
+_OTHER = 1.0
+"""Seconds by which a test is tried later whose file does not name the module."""
 
 _STUCK = 60
 """Seconds without work after which a process is stuck."""
@@ -79,6 +89,23 @@ def reached(path: Path) -> list[Reached]:
             if "seconds" in one and not one["failed"]:
                 seconds[one["test"]] = one["seconds"]
     return [Reached(test, own, frozenset(hits[test])) for test, own in seconds.items()]
+
+
+def dear(tests: Sequence[Reached]) -> list[str]:
+    """Functions of the sample that take `_DEAR` seconds, and reach nothing that others do not reach."""
+    seconds: dict[str, float] = defaultdict(float)
+    hits: dict[str, set[int | str]] = defaultdict(set)
+    for one in tests:
+        seconds[one.function] += one.seconds
+        hits[one.function] |= one.hits
+    kept = set().union(*(hits[name] for name, own in seconds.items() if own < _DEAR))
+    found = []
+    for name in sorted(seconds, key=lambda name: (seconds[name], name)):
+        if seconds[name] >= _DEAR and hits[name] and hits[name] <= kept:
+            found.append(name)
+        else:
+            kept |= hits[name]
+    return sorted(found)
 
 
 @contextmanager
@@ -186,6 +213,7 @@ class Planter:
         of_function: dict[str, list[tuple[pytest.Item, bool]]] = defaultdict(list)
         for item, sampled in zip(session.items, chosen, strict=True):
             of_function[item.nodeid.partition("[")[0]].append((item, sampled))
+        unknown = of_function.keys() - {one.function for one in self._tests}
         gc.collect()
         self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
         gc.freeze()
@@ -195,6 +223,13 @@ class Planter:
                 if _reaches(one, number, fault):
                     own = one.seconds * (1 + len(one.hits) / 40)
                     cost[one.function] = min(cost.get(one.function, own), own)
+            for name in unknown:  # not recorded: by what its file names
+                if _names(self._copy / name.partition("::")[0], fault.file):
+                    cost[name] = _UNKNOWN
+            for name in cost:  # tests of the module itself come first
+                cost[name] += _OTHER * (
+                    not _names(self._copy / name.partition("::")[0], fault.file)
+                )
             ranked = sorted(cost, key=cost.__getitem__)
             if not ranked:
                 continue
@@ -297,6 +332,15 @@ def _reaches(one: Reached, number: int, fault: Fault) -> bool:
         return number in one.hits
     by_name = re.compile(fault.reached)
     return bool(by_name.search(one.test)) or any(by_name.match(str(k)) for k in one.hits)
+
+
+@cache
+def _names(test: Path, file: str) -> bool:
+    """Whether a file of tests names a module, or takes something from its package."""
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    text = test.read_text(encoding="utf-8")
+    return module in text or re.search(rf"from {package} import [^)]*?\b{name}\b", text) is not None
 
 
 def _in_sample(items: Sequence[pytest.Item]) -> list[bool]:
