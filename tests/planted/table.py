@@ -895,8 +895,8 @@ lost: channels are not shuffled
 + return b.concat([passed, y])
 # zoo_models/_entry.py
 bound: the smallest size that works is one step higher
-- return succeeds * step
-+ return (succeeds + 1) * step
+- return step * (1 + bisect_left(sizes, True, key=works))
++ return step * (2 + bisect_left(sizes, True, key=works))
 # csdfgen/paper/deadlock.py
 bound: a channel that is full counts as room
 - return held[channel.name] + channel.production[phase] <= capacities[channel.name]
