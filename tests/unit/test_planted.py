@@ -6,7 +6,6 @@ import ast
 from itertools import groupby
 
 from tests.planted import ROOT, faults
-from tests.tiers import DEAR
 
 
 def test_every_fault_can_be_planted() -> None:
@@ -18,9 +17,3 @@ def test_every_fault_can_be_planted() -> None:
             assert one.planted(text) != text
             if file.endswith(".py"):
                 ast.parse(one.planted(text))
-
-
-def test_dear_functions_are_there() -> None:
-    for name in DEAR:
-        file, _, function = name.partition("::")
-        assert f"def {function.rpartition('::')[2]}(" in (ROOT / file).read_text(), name
