@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     Model = Network | str | os.PathLike[str] | onnx.ModelProto
     """A network, or a source from which `csdfgen.load` reads one."""
 
-__all__ = [
-    "analyze",
-    "convert",
-    "read_graph",
-    "read_plan",
-    "read_plan_table",
-    "report",
-    "save_graph",
-    "save_plan",
-    "schedule",
-    "serve",
-]
 
 _ROWS, _FUSE, _IMAGE, _TOKENS = DEFAULTS.rows, DEFAULTS.fuse, DEFAULTS.image, "elements"
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from csdfgen.errors import InputError
 
-__all__ = ["ArgumentError", "check_arguments"]
-
 
 class ArgumentError(InputError, TypeError):
     """A public function lacks an argument, or is given one of another type."""

@@ -29,17 +29,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "Entry",
-    "get_folder",
-    "limit",
-    "list_entries",
-    "lock_folder",
-    "places",
-    "prune",
-    "remove",
-    "use",
-]
 
 _LOG = logging.getLogger(__name__)
 

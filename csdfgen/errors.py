@@ -11,26 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 
-__all__ = [
-    "CapacityExceededError",
-    "CsdfgenError",
-    "DeadlockError",
-    "GraphError",
-    "InconsistentError",
-    "InputError",
-    "ModelError",
-    "PlanError",
-    "ScheduleError",
-    "ToolError",
-    "UnsupportedOperatorError",
-    "first_line",
-    "name_options_as_arguments",
-    "name_options_as_flags",
-    "option",
-    "prefix_errors",
-    "shape_option",
-]
-
 
 class CsdfgenError(Exception):
     """Base of every error that a user may see; prints `where: message` on one line."""

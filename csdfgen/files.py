@@ -25,32 +25,6 @@ from weakref import WeakValueDictionary
 
 from csdfgen.errors import CsdfgenError, InputError, option
 
-__all__ = [
-    "CAFFE",
-    "CAFFE_WEIGHTS",
-    "MAX_FILE_BYTES",
-    "MAX_INTEGER",
-    "TAKEN_BY",
-    "Fields",
-    "MappedFile",
-    "cache_folder",
-    "file_digest",
-    "find_mapped_file",
-    "load_json",
-    "map_file",
-    "packaged_file",
-    "parse_json",
-    "quote",
-    "read_bytes",
-    "read_state",
-    "record",
-    "record_files",
-    "replace_file",
-    "split_model",
-    "write_bytes",
-    "write_json",
-]
-
 MAX_FILE_BYTES = 64 * 2**20
 MAX_INTEGER = 2**63 - 1
 TAKEN_BY: Mapping[str, str] = MappingProxyType(

@@ -12,21 +12,6 @@ from pathlib import Path
 
 from csdfgen.errors import CsdfgenError, ModelError, option
 
-__all__ = [
-    "ELEMENTS",
-    "FOLDED",
-    "FOLDING",
-    "OPERATIONS",
-    "PHASES",
-    "ROWS",
-    "STORED",
-    "WIDTH",
-    "Budget",
-    "Kind",
-    "read_available_bytes",
-    "read_memory_bytes",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -15,8 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["GRACE", "heed_interrupts", "interrupt_waits", "is_stopped", "keep", "raise_if_stopped"]
-
 GRACE = 0.7
 """Seconds of processor time in which a search has to end by itself, so that other load of the machine loses no plan."""
 

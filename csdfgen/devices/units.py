@@ -5,28 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from csdfgen.model.units import SIZES, TIMES
-
-__all__ = [
-    "BANDWIDTHS",
-    "BYTES",
-    "CORES",
-    "COUNTS",
-    "ENERGIES_A_BYTE",
-    "ENERGIES_OF_WORK",
-    "FACTORS",
-    "FRACTIONS",
-    "LANES",
-    "PIXELS",
-    "POWERS",
-    "RATES",
-    "TIMES",
-    "TIMES_A_BYTE",
-    "TIMES_A_ROW",
-    "TIMES_OF_WORK",
-    "WORK",
-    "Units",
-]
+from csdfgen.model.units import SIZES
+from csdfgen.model.units import TIMES as TIMES
 
 LANES = 16
 """Output channels that a vector of the native kernels has."""

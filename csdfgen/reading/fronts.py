@@ -18,8 +18,6 @@ from csdfgen.reading import pytorch
 from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
 from csdfgen.reading.zoo import build, is_zoo_name
 
-__all__ = ["ShapeOf", "convert_foreign", "find_model_files"]
-
 _TORCH = ".pt2"
 
 

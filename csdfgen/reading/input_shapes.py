@@ -20,7 +20,7 @@ from csdfgen.errors import ModelError, option, shape_option
 from csdfgen.files import quote
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.base import MICROSOFT
-from csdfgen.reading.fronts import ShapeOf
+from csdfgen.reading.caffe.net import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
