@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from csdfgen.emission.source import Unit
+from csdfgen.backends.native.template import fill_template
+from csdfgen.emission.source import TEXT, Unit
 from csdfgen.emission.targets import Board
-from csdfgen.emission.template import fill_template
 
 FOLDER = Path(__file__).parent / "c"
 
@@ -22,7 +22,7 @@ FILES = (FOLDER / "board.c", FOLDER / "board.h")
 def linker_script(unit: Unit, board: Board) -> Iterator[str]:
     """board.ld: the memories of a board, and the sections in each."""
     return fill_template(
-        "board.ld",
+        TEXT / "board.ld",
         name=unit.name,
         title=board.title,
         machine=board.machine,

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from csdfgen.backends.native.template import fill_template
 from csdfgen.emission import times
 from csdfgen.emission.emit import (
     LITERALS,
@@ -26,9 +27,9 @@ from csdfgen.emission.emit import (
     write,
 )
 from csdfgen.emission.order import lower_plans
+from csdfgen.emission.source import TEXT
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import get_target
-from csdfgen.emission.template import fill_template
 from csdfgen.files import replace_file
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
@@ -89,7 +90,10 @@ def bundle(
         write(folder / f"{unit.name}_times.h", times.header(unit, timed))
         expected = times.sample_expected(unit, outputs)
         write(folder / f"{unit.name}_times.c", times.source(unit, timed, about, expected))
-        write(folder / "README.txt", fill_template("README.txt", **unit.words, board=machine.board))
+        write(
+            folder / "README.txt",
+            fill_template(TEXT / "README.txt", **unit.words, board=machine.board),
+        )
         with replace_file(file) as archive:
             _packed(folder, archive)
     return made

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from csdfgen.backends.native.build import STANDARD, WARNINGS
+from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.board import qemu
-from csdfgen.emission.source import Unit
+from csdfgen.emission.source import TEXT, Unit
 from csdfgen.emission.targets import Board, Target
-from csdfgen.emission.template import fill_template
 
 KERNELS = "kernels"
 """The folder with the files of the kernel library."""
@@ -32,7 +32,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
     if board is None:
         usage = f"[{words[0]}]" if alone else " ".join(words)
     return fill_template(
-        "main.c" if board is None else "main_of_board.c",
+        TEXT / ("main.c" if board is None else "main_of_board.c"),
         **unit.words,
         members=unit.members(),
         passed=unit.passed(),
@@ -58,7 +58,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
 
 def assembly(unit: Unit) -> Iterator[str]:
     """NAME_weights.S, which includes the constants as a binary file."""
-    return fill_template("net_weights.S", **unit.words)
+    return fill_template(TEXT / "net_weights.S", **unit.words)
 
 
 def makefile(
@@ -80,7 +80,7 @@ def makefile(
         watched = f"times.o {name}_times.o {' '.join(f'{one}.o' for one in timed)}"
         linked += f" {watched} {times}"
     return fill_template(
-        "Makefile",
+        TEXT / "Makefile",
         **unit.words,
         **{"machine": "", **commands},
         compiler=target.compiler,
@@ -115,7 +115,7 @@ def cmake(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
         else ""
     )
     return fill_template(
-        "CMakeLists.txt",
+        TEXT / "CMakeLists.txt",
         name=name,
         board=board,
         compiler=target.compiler if target.compiler != "cc" else "",

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.macros import wrap_words
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.order import Argument, ProgramTables
-from csdfgen.emission.template import fill_template
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
+
+TEXT = Path(__file__).parent / "text"
+"""The templates of all files of a network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +173,7 @@ def header(unit: Unit) -> Iterator[str]:
         why = "names something else in C or in its folder"
     rows = sum(max(1, one.tensor.row_elements) * one.tensor.itemsize for one in unit.outputs)
     return fill_template(
-        "net.h",
+        TEXT / "net.h",
         **_common(unit),
         batch=f", {network.batch} images a call" if network.batch > 1 else "",
         renamed=why if name != unit.title else "",
@@ -201,7 +205,7 @@ def source(unit: Unit) -> Iterator[str]:
     numbers = {actor: str(number) for number, actor in enumerate(unit.actors)}
     owner, rounds = unit.timed or unit.name, batch // tables.images
     return fill_template(
-        "net.c",
+        TEXT / "net.c",
         **_common(unit),
         header=f"{owner}_times" if unit.timed else owner,
         owner=owner,
@@ -266,7 +270,7 @@ def _frame(unit: Unit, rounds: bool) -> Iterator[str]:
                 value = f"{one.word} ? {value} : NULL"
             pointers.append({"number": one.number * tables.images + image, "value": value})
     return fill_template(
-        "frame.c",
+        TEXT / "frame.c",
         pointers=pointers,
         timed=unit.timed,
         branches=tables.branches,
@@ -280,5 +284,5 @@ def weights(unit: Unit) -> Iterator[str]:
     data = b"".join(bytes(part) for part in unit.tables.blob.parts())
     words = (f"0x{int.from_bytes(data[at : at + 4], 'little'):x}u" for at in range(0, len(data), 4))
     return fill_template(
-        "net_weights.c", **unit.words, count=len(data) // 4, words=wrap_words(words)
+        TEXT / "net_weights.c", **unit.words, count=len(data) // 4, words=wrap_words(words)
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.board import FOLDER
-from csdfgen.emission.source import Unit
-from csdfgen.emission.template import fill_template
+from csdfgen.emission.source import TEXT, Unit
 from csdfgen.model.network import Tensor
 
 FILES = (FOLDER / "times.c", FOLDER / "times.h")
@@ -71,7 +71,7 @@ def header(unit: Unit, plans: Sequence[Timed]) -> Iterator[str]:
     """NAME_times.h: the declarations that the plans of a network share."""
     most = max(one.unit.plan.planned_bytes for one in plans)
     called = [{"called": one.unit.called()} for one in plans]
-    return fill_template("net_times.h", **unit.words, bytes=max(64, most), plans=called)
+    return fill_template(TEXT / "net_times.h", **unit.words, bytes=max(64, most), plans=called)
 
 
 def source(
@@ -84,7 +84,7 @@ def source(
     kinds = dict(unit.arrays())
     arguments = ", ".join([*([unit.passed()] if kinds else []), "ticks"])
     return fill_template(
-        "net_times.c",
+        TEXT / "net_times.c",
         **unit.words,
         members=unit.members(),
         inputs=[

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from csdfgen.backends.native import byte_blocks, generate, structures
+from csdfgen.backends.native import byte_blocks, generate, structures, template
 from csdfgen.backends.native.generate import SOURCES
 from csdfgen.cache import get_folder, lock_folder, prune, release, use
 from csdfgen.errors import ToolError
@@ -241,7 +241,8 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
 
 def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
     """The names and contents of C files, and of the headers that they may read or what generates these."""
-    makers = (Path(str(module.__file__)) for module in (generate, byte_blocks, structures))
+    modules = generate, byte_blocks, structures, template
+    makers = (*(Path(str(one.__file__)) for one in modules), *sorted(template.TEXT.glob("*.h")))
     for path in (*files, *sorted(SOURCES.glob("*.h")), *makers):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 

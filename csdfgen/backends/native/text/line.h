@@ -1,0 +1,64 @@
+/* All products of the k-th input channel from c on. */
+#define PRODUCTS(k) PARTS(PART, k, 0) NEXT
+#define PART(part, k, alone) \
+    { \
+        @products@
+    }
+@all@
+static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
+{
+    const ptrdiff_t step = l->step, run = l->run, pace = l->pace;
+    const int32_t some = l->some;
+@if thrice@
+    ptrdiff_t thrice = 3 * step;
+    CSDF_KEEP_ADDRESS(thrice);
+@end@
+    const ptrdiff_t pitch = l->pitch * (ptrdiff_t)sizeof(float);
+@if panels@
+    const ptrdiff_t panel = l->panel;
+@end@
+    for (ptrdiff_t first = 0; first < @pixels@ * (ptrdiff_t)times; first += @pixels@) {
+        float *out = l->out + first * pace;
+        @begun@
+        if (l->init) {
+            const float *init = l->init + first * l->init_pace;
+@for grid@
+            a@i@_@v@ += @load@(init + @i@ * l->init_pace + @lane@);
+@end@
+        }
+        for (int32_t row = 0; row < l->rows; row++) {
+@if several@
+            const float *w = l->weights[row];
+@end@
+            const float *z = l->last[row];
+            const float *p0 = l->at[row] + first * step;
+@for bases@
+            const float *p@i@ = p0 + @i@ * step;
+            CSDF_KEEP_ADDRESS(p@i@);
+@end@
+            ptrdiff_t c = 0;
+            for (; c + 2 <= run; c += 2@moved@) {
+                @panels@
+                PRODUCTS(0) PRODUCTS(1)
+            }
+            if (c < run) {
+                @panels@
+                PRODUCTS(0)
+            }
+        }
+        if (l->activation.kind == CSDF_CLIP) {
+            const csdf_v low = csdf_splat(l->activation.a), high = csdf_splat(l->activation.b);
+            ALL(CLIPPED)
+        } else if (l->activation.kind == CSDF_LEAKY) {
+            const csdf_v slope = csdf_splat(l->activation.a), zero = csdf_splat(0.0f);
+            ALL(LEAKING)
+        }
+@for grid@
+        @store@(out + @i@ * pace + @lane@, a@i@_@v@);
+@end@
+    }
+}
+#undef PART
+#undef PRODUCTS
+#undef ALL
+
