@@ -58,9 +58,7 @@ that a padded copy takes.
 """
 
 GATHER_CHANNELS = 128
-"""With fewer channels, strided depthwise windows are copied apart so that they can use repeated
-weights.
-"""
+"""Channels below which strided depthwise windows are copied apart, to use repeated weights."""
 
 
 def tile_weights(weights: np.ndarray, width: int) -> np.ndarray:
@@ -119,9 +117,7 @@ class _Apart:
         return _Depthwise(cost, points, width, (copied * width, held))
 
     def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
-        """Pixels of the copy of a box: where its windows read outside what is contiguous, and where
-        they do not.
-        """
+        """Pixels of the copy of a box whose windows read outside what is contiguous, and the others."""
         *_, last = axes
         spans = prod(axis.span for axis in axes)
         apart = prod(axis.taps * axis.count for axis in axes)
@@ -188,9 +184,7 @@ def _apart_shape(job: Job) -> _Apart:
 
 
 def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for windows whose channels stay apart. Weights: (taps..., pixels * C), as `tile_weights` makes
-    them.
-    """
+    """Calls for windows whose channels stay apart. Weights of `tile_weights`: (taps..., pixels * C)."""
     calls: list[Call] = []
     whole = filter_jobs(jobs, calls)
     if not whole:
@@ -303,9 +297,7 @@ def _depthwise_part(job: Job, copies: Store, totals: Store, whole: bool) -> list
 
 
 def _in_rows(array: np.ndarray, axis: int, pixels: int) -> np.ndarray:
-    """Every `pixels` neighbours along an axis joined with their channels, a view: their channels
-    must be contiguous.
-    """
+    """`pixels` neighbours along an axis joined with their contiguous channels, as a view."""
     shape, strides = list(array.shape), list(array.strides)
     shape[axis] //= pixels
     strides[axis] *= pixels

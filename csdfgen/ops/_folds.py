@@ -28,9 +28,7 @@ from csdfgen.ops.windows import read_rows, taps
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How values become one: along whole dimensions, two by two into an output; and what a window
-    without values holds.
-    """
+    """How values become one, along dimensions or two by two; what a window without values holds."""
 
     along: Callable[[np.ndarray, Sequence[int], np.ndarray], Call]
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]
@@ -51,9 +49,7 @@ SUM = Fold(sum_over, np.add, lambda dtype: 0.0)
 
 @dataclass(frozen=True, slots=True)
 class FoldAxis:
-    """Positions `out` of a window over `length` input values, of which a slab holds `held` along
-    one dimension.
-    """
+    """Positions `out` of a window over `length` values, of which a slab holds `held` along a dim."""
 
     window: Window
     out: Rows
@@ -197,9 +193,7 @@ def fold_axes(
 def fold_piece(
     fold: Fold, piece: Piece, target: np.ndarray, axes: Sequence[FoldAxis], scratch: Scratch
 ) -> list[Call]:
-    """The same for rows at any addresses: along the rows first, into as few columns at a time as the
-    workspace requires.
-    """
+    """The same for rows at any addresses: along the rows first, as few columns as room requires."""
     rows, *columns = axes
     whole = piece.at(0, len(rows.held))
     slides = any(axis.window.kernel > 1 for axis in columns)

@@ -30,9 +30,7 @@ Ranges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a sliding window: output pixel t and tap u read input index first + t*stride +
-    u*dilation.
-    """
+    """One axis of a window: output pixel t and tap u read input first + t*stride + u*dilation."""
 
     count: int
     first: int
@@ -184,16 +182,12 @@ class Job:
 
     @cached_property
     def copies_taps(self) -> bool:
-        """Whether each tap is copied by itself, not the image under them: where wide holes make that
-        the larger copy.
-        """
+        """Whether each tap is copied by itself: where wide holes make the image under them larger."""
         return self.under is None and prod(self.spans) > self.pixels * prod(self.taps)
 
     @cached_property
     def left(self) -> np.ndarray | None:
-        """The windows as the left matrix (pixels, C) of a product in place; None if they must be
-        copied.
-        """
+        """The windows in place as a left matrix (pixels, C); None if they must be copied."""
         if prod(self.taps) != 1 or self.under is None:
             return None
         return merge_pixels(self.under[tuple(slice(None, None, axis.stride) for axis in self.axes)])
@@ -409,9 +403,7 @@ def _copied(
 
 
 def merge_pixels(array: np.ndarray) -> np.ndarray | None:
-    """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels are not
-    contiguous.
-    """
+    """View (pixels, C) of (..., C); None if pixels are unevenly spaced or channels apart."""
     *counts, channels = array.shape
     if channels > 1 and array.strides[-1] != array.itemsize:
         return None

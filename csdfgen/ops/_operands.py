@@ -62,9 +62,7 @@ def read_integers(array: np.ndarray, what: str) -> tuple[int, ...]:
 def read_attribute_or_input(
     node: Node, name: str, position: int, since: int
 ) -> tuple[int, ...] | None:
-    """Integers that were an attribute before opset `since` and are a constant input from there on;
-    None if absent.
-    """
+    """Integers of an attribute before opset `since`, of a constant input from it on; None if absent."""
     if node.opset < since:
         value = node.attributes.get(name)
         return None if value is None else tuple(int(v) for v in value)
@@ -126,9 +124,7 @@ def node_layer(
 
 
 def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: Any) -> Layer:
-    """A layer that reads one activation along its own row axis; all other operands have become
-    attributes.
-    """
+    """A layer that reads one activation along its own row axis; other operands are attributes."""
     return node_layer(node, (source, *[None] * (len(node.inputs) - 1)), (output,), attributes)
 
 
@@ -150,7 +146,5 @@ def get_source(layer: Layer) -> Tensor:
 
 
 def first_input_rows(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
-    """`input_rows` of a layer whose input 0 is computed and whose other inputs are constants or
-    absent.
-    """
+    """`input_rows` of a layer whose input 0 alone is computed."""
     return (rows, *(None,) * (len(layer.inputs) - 1))

@@ -48,9 +48,7 @@ FINISHING = 5
 """Calls, over all elements, that turn sums of integers into an output."""
 
 SLOWEST = 1.25
-"""A plan never asks for so little workspace that a layer would cost more than this many times its
-least.
-"""
+"""No plan asks for so little workspace that a layer costs more than so many times its least."""
 
 
 class _Cut(Protocol):
@@ -254,9 +252,7 @@ def filter_jobs(jobs: Iterable[Job], calls: list[Call]) -> list[Job]:
 
 
 def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
-    """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, channels out /
-    groups).
-    """
+    """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, out / groups)."""
     calls: list[Call] = []
     direct = [part for job in filter_jobs(jobs, calls) for part in _direct(job, scratch)]
     if not direct:
@@ -382,9 +378,7 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
 def _matrix_part_in_float64(
     job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: Store
 ) -> list[Call]:
-    """The same where products of all rows of the weights would not be exact: sums of some rows are added
-    up in float64.
-    """
+    """The same where whole sums would not be exact: those of some rows are added in float64."""
     groups = len(job.weights)
     total = totals.view((job.pixels, 2 * groups * job.weights.shape[-1])).view(np.float64)
     calls: list[Call] = []
@@ -434,9 +428,7 @@ def _factors(
 def _windows(
     job: Job, blocks: _Blocks, panel: Store
 ) -> Iterator[tuple[list[Call], np.ndarray, slice]]:
-    """For every group of rows of the weights: the calls that fill the left matrix, that matrix, and
-    the rows.
-    """
+    """By group of rows of the weights: the calls that fill the left matrix, that matrix, the rows."""
     groups = len(job.weights)
     width = job.channels // groups
     n = len(job.axes)

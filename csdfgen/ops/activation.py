@@ -186,9 +186,7 @@ def _shrink(task: Task) -> list[Call]:
 
 
 def _exponential(task: Task) -> list[Call]:
-    """Elu, Selu and Celu: gain * (max(x, 0) + alpha * (exp(inner * min(x, 0)) - 1)); factors of 1 cost no
-    call.
-    """
+    """Elu, Selu, Celu: gain * (max(x, 0) + alpha * (exp(inner * min(x, 0)) - 1)); 1 costs no call."""
     below, out, alpha = task.temporary(), task.out, task.attribute("alpha")
     gain = task.layer.attributes.get("gamma", 1.0)
 
@@ -221,9 +219,7 @@ def _sigmoid(task: Task) -> list[Call]:
 
 
 def _swish(task: Task) -> list[Call]:
-    """x * sigmoid(alpha * x) = x / 2 * (tanh(alpha * x / 2) + 1); from the second call on, x / 2 in
-    `out` is enough.
-    """
+    """x * sigmoid(alpha * x) = x / 2 * (tanh(alpha * x / 2) + 1); `out` needs only x / 2 later on."""
     out, gate, alpha = task.out, task.temporary(), task.attribute("alpha")
     scaled: list[Call] = [(np.multiply, (out, task.scalar(alpha), gate)), (np.tanh, (gate, gate))]
     return [
@@ -235,9 +231,7 @@ def _swish(task: Task) -> list[Call]:
 
 
 def _mish(task: Task) -> list[Call]:
-    """x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2); above x = 20 the fraction is
-    1.
-    """
+    """x * tanh(log(1 + e^x)) = x * n / (n + 2), n = e^x (e^x + 2); the fraction is 1 above x = 20."""
     n, other = task.temporary(), task.temporary()
     return [
         (_CLIP, (task.x, _limits(n.dtype)[0], task.scalar(20), n)),
@@ -275,9 +269,7 @@ def _softsign(task: Task) -> list[Call]:
 def _odd_polynomial(
     task: Task, coefficients: Sequence[float], limit: float
 ) -> tuple[list[Call], np.ndarray]:
-    """Calls for x * p(min(x^2, limit^2)) and the temporary that they fill; no square of a large x
-    overflows.
-    """
+    """Calls for x * p(min(x^2, limit^2)) and the temporary they fill; no square overflows."""
     square, value = task.temporary(), task.temporary()
     calls: list[Call] = [
         (_CLIP, (task.x, task.scalar(-limit), task.scalar(limit), square)),
@@ -354,9 +346,7 @@ def _is_infinite(task: Task) -> list[Call]:
 
 
 def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """min and max as numbers: attributes before opset 11, constant inputs since; absent: the type's
-    finite range.
-    """
+    """min and max: attributes before opset 11, constants since; absent: the type's finite range."""
     data = node.inputs[0]
     assert data is not None
     dtype = np.dtype(data.dtype)
@@ -378,9 +368,7 @@ def _clip_bounds(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _build_clip(node: Node) -> Layer:
-    """Bounds of which one is computed at run time are operands, as those of Max and Min are; others
-    are attributes.
-    """
+    """Bounds of which one is computed are operands, as those of Max and Min; others attributes."""
     bounds = {k: bound for k in (1, 2) if (bound := node.operand(k)) is not None}
     if not any(isinstance(bound, Tensor) for bound in bounds.values()):
         return _CONSTANT_CLIP.build(node)
@@ -426,9 +414,7 @@ def _inference_only(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _prelu_types(node: Node, dtypes: Sequence[str]) -> str:
-    """The common type; ModelError also if the slope would widen the result (broadcasting goes one
-    way only).
-    """
+    """The common type; ModelError also if the slope would widen the result."""
     x, slope = node.inputs
     assert x is not None and slope is not None
     if np.broadcast_shapes(x.shape, slope.shape) != x.shape:

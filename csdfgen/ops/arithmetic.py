@@ -34,9 +34,7 @@ from csdfgen.ops.reducing import FLOATS, INTEGERS
 
 
 def _divide(task: Task) -> list[Call]:
-    """a / b; for signed integers the quotient of what remains without a's remainder of a's sign,
-    which is exact.
-    """
+    """a / b; for signed integers the exact quotient of a less its remainder of a's sign."""
     a, b = task.operands
     if task.out.dtype.kind != "i":
         return [(np.divide if task.out.dtype.kind == "f" else np.floor_divide, (a, b, task.out))]
@@ -58,9 +56,7 @@ _POWERS: Mapping[float, Callable[..., Any]] = {
 
 
 def _pow_in(dtype: str) -> str:
-    """Integers too are raised in floating point, as onnxruntime does: negative and broken exponents
-    are allowed.
-    """
+    """Integers too are raised in floating point, as by onnxruntime, with any exponents."""
     return "float64" if dtype in INTEGERS else accumulator_type(dtype)
 
 
@@ -97,9 +93,7 @@ def _modulo_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _folded(function: Callable[..., Any], mean: bool = False) -> Callable[[Task], list[Call]]:
-    """The recipe of a variadic operator: function(function(a, b), c) ..., divided by their number
-    for the mean.
-    """
+    """function(function(a, b), c) ..., divided by the number of operands for the mean."""
 
     def recipe(task: Task) -> list[Call]:
         first, *rest = task.operands
@@ -235,9 +229,7 @@ _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Sub", np.subtract, NUMERIC, 7),
     ("Xor", np.logical_xor, BOOL, 7),
 )
-"""(operator, numpy function, element types, first opset) of two operands of one type, which is the
-result's.
-"""
+"""(operator, numpy function, element types, first opset): two operands and a result of one type."""
 
 _COMPARISONS: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Equal", np.equal, EVERY, 7),

@@ -362,9 +362,7 @@ class Operator:
         return (self.build(node),) if self.parts is None else self.parts(node)
 
     def repeats(self, layer: Layer) -> bool:
-        """Whether interior phases of this layer differ by a shift alone, so that equal addresses
-        mean equal calls.
-        """
+        """Whether interior phases differ by a shift alone: equal addresses mean equal calls."""
         shifted = self.shift_invariant
         alike = shifted(layer) if callable(shifted) else shifted
         return alike or (self.rowwise and _rows_alike(layer))
@@ -432,9 +430,7 @@ class ComputedOperandError(ModelError):
 
 
 def require_constant(node: Node, position: int) -> np.ndarray:
-    """The constant at a position; ModelError if it is absent, ComputedOperandError if it is
-    computed at run time.
-    """
+    """The constant at a position. Raises ModelError, ComputedOperandError if it is computed."""
     operand = node.operand(position)
     if operand is None:
         raise ModelError(f"input {position} is absent, it must be a constant")
@@ -448,9 +444,7 @@ def require_constant(node: Node, position: int) -> np.ndarray:
 
 
 def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
-    """The axis of `tensor` that broadcasts against the row axis of `output`; None if it has none
-    there.
-    """
+    """The axis of `tensor` that meets the row axis of `output` in broadcasting, None without one."""
     if output.row_axis is None:
         return None
     axis = output.row_axis - (len(output.shape) - len(tensor.shape))
@@ -507,9 +501,7 @@ def whole_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    """`input_rows` of elementwise operators: the same rows where the operand has them, else the
-    whole operand.
-    """
+    """`input_rows` of elementwise operators: the same rows of operands that have them, else all."""
     found: list[Rows | None] = []
     for tensor, axis in zip(layer.inputs, layer.input_axes, strict=True):
         if tensor is None:
@@ -524,9 +516,7 @@ def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def operand_view(
     slab: np.ndarray, tensor: Tensor, axis: int | None, output: Tensor, out: Rows
 ) -> np.ndarray:
-    """A slab of an operand (rows as `aligned_rows` says), broadcastable against (len(out),
-    *output.row_shape).
-    """
+    """A slab of an operand (`aligned_rows`), broadcastable against (len(out), *output.row_shape)."""
     array = replace(tensor, row_axis=axis).to_onnx(slab)
     return broadcast_view(array, output, out, sliced=is_aligned(tensor, axis, output))
 
@@ -549,9 +539,7 @@ def broadcast_view(
 
 
 def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tuple[Phase, ...]:
-    """The phases of a layer with `height` rows a phase (of its output; of its input where it
-    accumulates).
-    """
+    """The phases of a layer, each of `height` rows of its output, or of its input to accumulate."""
     output_rows = Rows(0, layer.output.rows)
     whole = operator.input_rows(layer, output_rows)
     mode = operator.mode(layer)
@@ -576,18 +564,14 @@ def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tup
 
 
 def stored_rows(layer: Layer, position: int, rows: Rows) -> Rows:
-    """Rows of the tensor as stored that must be present to read `rows` along the layer's input
-    axis.
-    """
+    """Rows of the stored tensor that are needed for `rows` along the layer's input axis."""
     tensor = layer.inputs[position]
     assert tensor is not None
     return rows if layer.input_axes[position] == tensor.row_axis else Rows(0, tensor.rows)
 
 
 def present_slab(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
-    """The slab of `rows` along the layer's input axis, out of the stored rows `stored_rows` (a
-    view).
-    """
+    """The view of `rows` along the layer's input axis in the stored rows of `stored_rows`."""
     tensor = layer.inputs[position]
     assert tensor is not None
     axis = layer.input_axes[position]

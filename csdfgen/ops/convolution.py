@@ -172,9 +172,7 @@ def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 @memoize_layer
 def _conv_mode(layer: Layer) -> Mode:
-    """One output row out of several input rows is a sum over them: a fully connected layer in
-    disguise.
-    """
+    """One output row of several input rows is a sum over them: a disguised fully connected layer."""
     rows = window(layer)
     sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == rows.pad_bottom == 0
     return Mode.ACCUMULATE if sums_rows else Mode.ROWS
@@ -241,9 +239,7 @@ def conv_kernel(
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """How weights meet windows: depthwise layers keep their channels apart, all others are matrix
-    products.
-    """
+    """How weights meet windows: channels apart in depthwise layers, else as matrix products."""
 
     depthwise: bool
     axes: int
@@ -360,9 +356,7 @@ def _build_transpose(node: Node) -> Layer:
 
 
 def _sizes(node: Node, name: str, count: int, *, least: int) -> Shape | None:
-    """An attribute with one integer per spatial axis (of a whole shape, the last ones), None if
-    absent.
-    """
+    """An attribute with an integer per spatial axis (the last of a whole shape), None if absent."""
     values = CONV_TRANSPOSE.attribute(node, name)
     if not values:
         return None
@@ -387,9 +381,7 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _transpose_cost(layer: Layer, out: Rows) -> int:
-    """Multiply-accumulates: of the taps of an output pixel, one in every stride meets an input
-    pixel.
-    """
+    """Multiply-accumulates: of an output pixel's taps, one in every stride meets an input pixel."""
     weights, attributes = layer.constants[1], layer.attributes
     per_pixel = weights.shape[0] // attributes["group"] * prod(weights.shape[2:])
     return max(1, len(out) * layer.output.row_elements * per_pixel // prod(attributes["strides"]))
@@ -397,9 +389,7 @@ def _transpose_cost(layer: Layer, out: Rows) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Residues:
-    """One axis of a transposed convolution: output o reads tap j of input i where i*stride - pad +
-    j*dilation == o.
-    """
+    """An axis transposed: output o reads tap j of input i if i*stride - pad + j*dilation == o."""
 
     stride: int
     pad: int
@@ -420,9 +410,7 @@ class _Residues:
     def outputs(
         self, residue: int, taps: Sequence[int], start: int, stop: int
     ) -> tuple[slice, Axis] | None:
-        """Where in outputs [start, stop) those of a residue are, and what they read; None if there
-        is none.
-        """
+        """Which of the outputs [start, stop) have a residue, and what they read; None if none has."""
         first = start + (residue - start - self.pad) % self.stride
         if first >= stop:
             return None

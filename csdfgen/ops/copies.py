@@ -23,16 +23,12 @@ MANY = 8
 """Strided copies that cost about as much as one `np.take` through scratch."""
 
 SHORT = 4
-"""Up to this many elements, numpy's loop over a dimension costs more than what it copies (measured:
-3 to 5 times).
-"""
+"""Elements up to which numpy's loop over a dimension costs 3 to 5 times their copy (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A regular run of indices: first, first + step, ... (`count` of them), each `repeat` times; it
-    begins at `at`.
-    """
+    """A regular run of `count` indices: first, first + step, ..., each `repeat` times, from `at` on."""
 
     at: int
     first: int
@@ -107,9 +103,7 @@ def cut(array: np.ndarray, axis: int, part: slice) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """Positions to read along an axis, and the same as regular runs; found once, used by every
-    phase.
-    """
+    """Positions to read along an axis, also as regular runs; found once, for every phase."""
 
     indices: np.ndarray
     runs: tuple[Segment, ...]
@@ -123,9 +117,7 @@ class Selection:
 def copy_segments(
     target: np.ndarray, source: np.ndarray, chosen: Iterable[tuple[int, Segment]]
 ) -> Call:
-    """One copy: along every axis of `chosen` the target positions of its segment, from the source
-    positions it names.
-    """
+    """One copy: along each axis of `chosen` a segment's target positions from its source positions."""
     for axis, segment in sorted(chosen, key=lambda pair: -pair[0]):
         target = cut(target, axis, segment.target)
         source = cut(source, axis, segment.source)
@@ -155,9 +147,7 @@ def take(
     calls: list[Call],
     target: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The elements at `indices` along an axis, contiguous; written to `target` if given and
-    contiguous, else to scratch.
-    """
+    """Elements at `indices` along an axis, contiguous: in `target` if that is, else in scratch."""
     source = make_contiguous(source, scratch, calls)
     if target is None or not target.flags.c_contiguous:
         shape = (*source.shape[:axis], len(indices), *source.shape[axis + 1 :])
@@ -170,9 +160,7 @@ def take(
 def gather(
     target: np.ndarray, source: np.ndarray, chosen: Selection, axis: int, scratch: Scratch
 ) -> list[Call]:
-    """Calls that write source[..., indices, ...] to target: strided copies while they are few, else
-    `np.take`.
-    """
+    """Calls that write source[..., indices, ...]: strided copies while they are few, else `np.take`."""
     if len(chosen.runs) <= MANY:
         return [copy_segments(target, source, [(axis, run)]) for run in chosen.runs]
     calls: list[Call] = []
@@ -216,9 +204,7 @@ def reshaped_copy(target: np.ndarray, source: np.ndarray, scratch: Scratch) -> l
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """The row rule of an operator that is given by a table: output rows [a, b) need [starts[a],
-    stops[b - 1]).
-    """
+    """A row rule as a table: output rows [a, b) need input rows [starts[a], stops[b - 1])."""
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
@@ -246,9 +232,7 @@ class RowTable:
         return cls(tuple(reversed(starts)), tuple(stops))
 
     def input_rows(self, out: Rows) -> Rows:
-        """Input rows that output rows `out` need; empty, at the boundary reached, where they need
-        none.
-        """
+        """Input rows that output rows need; where they need none, empty at the boundary reached."""
         if not out:
             return Rows(0, 0)
         stop = self.stops[out.stop - 1]

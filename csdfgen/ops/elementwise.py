@@ -92,9 +92,7 @@ def single_call(function: Callable[..., Any]) -> Recipe:
 
 
 def same_types(allowed: Sequence[str], result: str | None = None) -> Types:
-    """All operands have the same type, one of `allowed`; the result has it too, unless `result` is
-    given.
-    """
+    """All operands have one type of `allowed`, as has the result, unless `result` is given."""
 
     def settle(node: Node, dtypes: Sequence[str]) -> str:
         if len(set(dtypes)) > 1:
@@ -223,9 +221,7 @@ def _broadcast_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def _row_axis(computed: Sequence[Tensor], shape: Shape) -> int | None:
-    """Row axis of the result: that of the first operand which has the result's rows, else of any
-    with rows.
-    """
+    """The row axis of the first operand with the result's rows, else of any operand with rows."""
     axes = [
         (t.row_axis + len(shape) - len(t.shape), t.rows) for t in computed if t.row_axis is not None
     ]

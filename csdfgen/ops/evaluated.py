@@ -22,9 +22,7 @@ from csdfgen.ops.base import (
 def run_layer(
     operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]
 ) -> tuple[np.ndarray, ...]:
-    """The outputs of one layer in ONNX axis order, computed at once from whole inputs in ONNX axis
-    order.
-    """
+    """The outputs of a layer at once from its whole inputs, all in ONNX axis order."""
     stored = [
         None if t is None or a is None else t.to_storage(a)
         for t, a in zip(layer.inputs, arrays, strict=False)

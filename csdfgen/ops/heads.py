@@ -249,9 +249,7 @@ def _attention(make: Composition, node: Node) -> Results:
 
 
 def _masked(found: _Attended, node: Node, before: int, lengths: Operand | None) -> None:
-    """Which keys a query sees: `attn_mask`, those up to it (`is_causal`), those near it, those that are none of
-    padding.
-    """
+    """Keys that a query sees: by `attn_mask`, up to it (`is_causal`), near it, none of padding."""
     make, queries, keys = found.make, found.queries, found.keys
     mask = node.operand(3)
     if mask is not None:
@@ -349,9 +347,7 @@ def _multi_head(make: Composition, node: Node) -> Results:
 
 
 def _operands(make: Composition, node: Node, heads: int) -> list[Operand]:
-    """Queries, keys and values of a MultiHeadAttention; packed ones are (images, positions, heads, 3 or 2,
-    channels).
-    """
+    """Queries, keys, values of a MultiHeadAttention; packed: (images, positions, heads, 3 or 2, channels)."""
     first, k, v = require_tensor(node, 0), node.operand(1), node.operand(2)
     operands: list[Operand] = []
     packed: Operand | None = first

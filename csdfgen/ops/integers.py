@@ -160,9 +160,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def read_scalar(node: Node, position: int, dtype: str, what: str) -> int | Tensor:
-    """A zero point of one element that may be computed at run time; 0 where it is absent. Raises
-    ModelError.
-    """
+    """A zero point of one element, maybe computed; 0 where it is absent. Raises ModelError."""
     given = node.operand(position)
     if given is None:
         return 0
@@ -396,9 +394,7 @@ class Rescaled:
     def _made(
         self, sums: np.ndarray, out: np.ndarray | None = None
     ) -> tuple[list[Call], np.ndarray]:
-        """Calls that make the results, as float32 in the bytes of the sums, or values in `out`; and where
-        they are.
-        """
+        """Calls for the results, and where: float32 in the bytes of the sums, or values in `out`."""
         before = [] if self.bias is None else [self.bias.met(np.add, sums, sums)]
         if self.factor is None:
             return before, sums

@@ -416,9 +416,7 @@ def _gathers_rows(layer: Layer) -> bool:
 
 
 def _gather_mode(layer: Layer) -> Mode:
-    """Rows gathered in rising order are row-phased, in any other order (or into other than rows)
-    whole.
-    """
+    """Rows gathered in rising order are row-phased; in another, or into no rows, whole."""
     if not _gathers_rows(layer):
         return Mode.ROWS
     rising = layer.output.row_axis is not None and bool(

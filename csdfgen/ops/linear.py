@@ -94,9 +94,7 @@ def _output_axes(attributes: Mapping[str, Any], a: int, b: int, c: int) -> Outpu
 
 
 def _row_axis(operands: Sequence[Operand | None], axes: OutputAxes, shape: Shape) -> int | None:
-    """The output's row axis: that of the first operand whose rows survive, else the only axis of
-    many matrix rows.
-    """
+    """The output's row axis: the first operand's that survives, else the only axis of many rows."""
     for operand, becomes in zip(operands, axes, strict=False):
         if isinstance(operand, Tensor) and operand.row_axis is not None:
             axis = becomes[operand.row_axis]
@@ -109,9 +107,7 @@ def _row_axis(operands: Sequence[Operand | None], axes: OutputAxes, shape: Shape
 
 
 def _read_along(tensor: Tensor, becomes: Sequence[int | None], output: Tensor) -> int | None:
-    """The axis along which an operand is read: the output's row axis if it has it, else its own
-    (and read whole).
-    """
+    """The axis along which an operand is read: the output's row axis if it has that, else its own."""
     for axis, size in enumerate(tensor.shape):
         if becomes[axis] is not None and becomes[axis] == output.row_axis and size == output.rows:
             return axis
@@ -141,9 +137,7 @@ def product_layer(
 
 
 def _product_shape(attributes: Mapping[str, Any], a: Shape, b: Shape) -> Shape:
-    """Shape of the product of operands of these shapes, by numpy's rules; ModelError if they do not
-    fit.
-    """
+    """Shape of the product of these shapes, by numpy's rules; ModelError if they do not fit."""
     if not a or not b:
         raise ModelError(
             f"operands of shapes {a} and {b}: a matrix product needs at least one axis each"
@@ -237,9 +231,7 @@ def is_matrix(array: np.ndarray) -> bool:
 def prepare_operand(
     array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
-    """The array as an operand of a matrix product: as it is, or copied in the right order and
-    dtype.
-    """
+    """The array as an operand of a product: as it is, or copied in the right order and dtype."""
     if array.dtype == dtype and (dtype.kind != "f" or is_matrix(array)):
         return array
     copy = scratch.take(array.shape, dtype)
@@ -349,9 +341,7 @@ def _centred(
 
 
 def _scaled(layer: Layer, dtype: np.dtype[Any]) -> tuple[dict[int, np.ndarray], Any, Any]:
-    """Constants in the dtype that is computed in, times alpha or beta where they can carry it; what
-    is left of these.
-    """
+    """Constants in the computed dtype, times alpha or beta if that is exact; what is left of both."""
     constants = {
         position: array.astype(dtype, copy=False) for position, array in layer.constants.items()
     }
@@ -404,9 +394,7 @@ def unflatten_gemm(layer: Layer, source: Tensor) -> Layer:
 
 
 def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """(rows, ..., out) as a matrix (elements of all rows, out), outputs first in memory if they are
-    so already.
-    """
+    """(rows, ..., out) as a matrix (elements, out), outputs first in memory if they are already."""
     out = weights.shape[-1]
     if is_output_major(weights):
         return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T

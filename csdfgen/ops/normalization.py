@@ -192,9 +192,7 @@ def _build_layer(node: Node) -> Layer:
 
 
 def _build_softmax(node: Node) -> Layer:
-    """Before opset 13 all axes from `axis` (default 1) on count as one; from then on `axis`
-    (default -1) alone.
-    """
+    """Before opset 13 the axes from `axis` (default 1) on, as one; then `axis` (default -1) alone."""
     tensor = data_input(node, least_rank=1)
     rank = len(tensor.shape)
     one = node.opset >= 13
@@ -252,9 +250,7 @@ def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _parameter(layer: Layer, position: int, work: Work) -> np.ndarray | None:
-    """An operand in ONNX axis order: a constant in the type that the kernel works in, or a view of
-    its slab.
-    """
+    """An operand in ONNX axis order: a constant in the computed type, or a view of its slab."""
     if position in layer.constants:
         return layer.constants[position].astype(accumulator_type(layer.output.dtype))
     slab = work.slabs[position] if position < len(work.slabs) else None
@@ -482,9 +478,7 @@ def _operator(
     structure: str = "row-phased; whole along the row axis",
     **more: Any,
 ) -> Operator:
-    """A record of this family. rowwise operators may join their producer's slab, the others run in
-    place when whole.
-    """
+    """A record of this family. rowwise: may join its producer's slab; others run in place if whole."""
     return Operator(
         op_type,
         build=build,

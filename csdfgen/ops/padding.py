@@ -49,9 +49,7 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """What happens to one axis of `length` positions: `begin` before it, `end` behind it, negative
-    to crop.
-    """
+    """What happens to an axis of `length`: `begin` before it, `end` behind; negative to crop."""
 
     length: int
     begin: int
@@ -232,9 +230,7 @@ def _kernel(layer: Layer) -> Emit:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One regular run of padded positions beside the interior, and the region of the row in which
-    it is filled.
-    """
+    """A run of padded positions beside the interior, and the region of the row where it is filled."""
 
     axis: int
     segment: Segment
@@ -242,9 +238,7 @@ class _Side:
 
 
 def _sides(paddings: Mapping[int, _Padding]) -> tuple[_Side, ...]:
-    """The padded positions of a row, in the order in which they can be filled from what is there
-    already.
-    """
+    """The padded positions of a row, in an order in which each is filled from what is there."""
     found: list[_Side] = []
     region = [slice(None), *(paddings[axis].interior for axis in sorted(paddings))]
     for axis in sorted(paddings):

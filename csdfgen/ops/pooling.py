@@ -84,9 +84,7 @@ def count_taps(window: Window, out: Rows, length: int, include_pad: bool) -> tup
 
 
 def divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
-    """Products of the counts along each axis, to divide (rows, ..., N, C) by; 0-dimensional if they
-    are all equal.
-    """
+    """Products of the counts along all axes, to divide (rows, ..., N, C) by; a scalar if equal."""
     product = np.ones((1,) * (len(counts) + 2))
     for dim, along in enumerate(counts):
         shape = [1] * product.ndim
@@ -203,9 +201,7 @@ def _build_global(node: Node) -> Layer:
 
 
 def pool_over_all(node: Node, dtypes: Sequence[str]) -> Layer:
-    """The layer of a node with one window as large as input 0, of one of the types. Raises
-    ModelError.
-    """
+    """The layer of a node whose window is as large as input 0, of a type. Raises ModelError."""
     tensor = data_input(node, dtypes, least_rank=3)
     spatial = tensor.shape[2:]
     rank = len(spatial)

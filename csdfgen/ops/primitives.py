@@ -37,9 +37,7 @@ def einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> No
 
 
 def look_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
-    """out = table[index]. table: one dimension; index: intp, each within the table, of the output's
-    shape.
-    """
+    """out = table[index]. table: of one dimension; index: intp within it, of the output's shape."""
     np.take(table, index, None, out, "clip")  # any other mode goes through memory of numpy's own
 
 

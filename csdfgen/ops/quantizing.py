@@ -44,9 +44,7 @@ _CODES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
 
 
 def _spread(node: Node, shape: Sequence[int], array: np.ndarray, what: str) -> np.ndarray:
-    """Constants of the node so that they broadcast against the data: one, one an index of `axis`, or
-    one a block.
-    """
+    """Constants of the node, broadcast against the data: one, one an index of `axis`, or a block."""
     if array.size == 1:
         return array.reshape(())
     rank = len(shape)

@@ -127,9 +127,7 @@ def _checked(node: Node, position: int, what: str, shape: Shape, dtype: str) -> 
 
 
 def _sizes(node: Node) -> tuple[Tensor, int, int, int, int]:
-    """(input, steps, batch, values, hidden values) of a node, whose operands fit these. Raises
-    ModelError.
-    """
+    """(input, steps, batch, values, hidden values) of a node that fits. Raises ModelError."""
     x = data_input(node, ("float32", "float64"), 3)
     if len(x.shape) != 3:
         raise ModelError(f"input of shape {list(x.shape)} has {len(x.shape)} axes, 3 are needed")

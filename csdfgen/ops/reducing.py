@@ -65,9 +65,7 @@ def has_separate_rows(tensor: Tensor, axes: Iterable[int]) -> bool:
 
 
 def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
-    """The call that sums squares over `dims`, without an array of squares; `out` keeps those
-    dimensions as 1.
-    """
+    """The call that sums squares over `dims` without storing these; `out` keeps the dims as 1."""
     letters = "abcdefghijklmnop"[: array.ndim]
     kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
     # the dots make it an array in any case
@@ -116,9 +114,7 @@ def _widened(array: np.ndarray, scratch: Scratch) -> np.ndarray:
 
 
 def compute_in_float32(emit: Emit) -> Emit:
-    """A kernel that sees float16 slabs and results as float32 and rounds once at the end; other
-    types pass through.
-    """
+    """A kernel that sees float16 as float32 and rounds once at the end; other types pass through."""
 
     def wide(work: Work) -> Iterable[Call]:
         sources = [None if slab is None else _widened(slab, work.scratch) for slab in work.slabs]

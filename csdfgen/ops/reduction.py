@@ -89,9 +89,7 @@ def _sum_absolute(
 def _log_sum_exp(
     slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
 ) -> list[Call]:
-    """log(sum(exp(x - peak))) + peak; the peak is kept finite, so that infinities do not become
-    NaN.
-    """
+    """log(sum(exp(x - peak))) + peak, of a finite peak, so that infinities do not become NaN."""
     peak = scratch.take(target.shape, slab.dtype)
     powers = scratch.take(slab.shape, slab.dtype)
     limits = np.finfo(slab.dtype)
@@ -127,9 +125,7 @@ def _then(function: Callable[..., Any]) -> Finish:
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """How values are folded, how two partial results become one, what finishes them, and in which
-    types.
-    """
+    """How values are folded, how partial results become one, what finishes them, in which types."""
 
     fold: Fold
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any] = np.add
@@ -157,9 +153,7 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
 
 
 def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dtype: str) -> Tensor:
-    """What is left: rows stay rows; where they are folded away, the axis behind them takes their
-    place, if any.
-    """
+    """What is left: rows stay rows; the axis behind folded rows, if any, takes their place."""
     rows = tensor.row_axis
     if keepdims:
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
@@ -172,9 +166,7 @@ def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dty
 
 
 def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
-    """The axes to fold, as `keepdims` counts them; all where none are given, unless
-    noop_with_empty_axes.
-    """
+    """The axes to fold, as `keepdims` counts; where none are given, all, or noop_with_empty_axes."""
     given = read_attribute_or_input(node, "axes", 1, since)
     if given:
         return normalize_axes(given, rank)
@@ -293,9 +285,7 @@ _SEARCHES: Mapping[str, Callable[..., Any]] = {"ArgMax": np.argmax, "ArgMin": np
 
 
 def _search(layer: Layer, work: Work) -> list[Call]:
-    """ArgMax or ArgMin: numpy's own search copies an array whose axis is not the last, or that is not
-    contiguous.
-    """
+    """ArgMax, ArgMin: numpy's search copies an array that is not contiguous along its last axis."""
     (dim,) = slab_dims(get_source(layer), layer.attributes["axes"])
     last = layer.attributes["select_last_index"]
     source = np.moveaxis(work.slab, dim, -1)

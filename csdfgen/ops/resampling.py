@@ -61,9 +61,7 @@ from csdfgen.ops.copies import (
 )
 
 FEW_RUNS = 4
-"""Regular runs along one axis that are still worth a strided copy each, instead of a gather through
-the workspace.
-"""
+"""Regular runs along an axis that are worth strided copies, not a gather through the workspace."""
 
 
 def _source(layer: Layer) -> Tensor:
@@ -321,9 +319,7 @@ def _rows_of(taps: Taps, out: Rows, held: Rows) -> Taps:
 
 
 def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_Axis, ...]]:
-    """The taps of the row axis, if it is resampled, and the axes within the row, in the order of
-    its dimensions.
-    """
+    """The taps of the row axis, if it is resampled, and the axes within the row, in order."""
     source = _source(layer)
     rows, found = None, []
     for axis in range(len(source.shape)):
@@ -373,9 +369,7 @@ def _blended(
 def _replicated(
     result: np.ndarray, source: np.ndarray, axes: Sequence[_Axis], scratch: Scratch
 ) -> list[Call]:
-    """Axes by one neighbour each: copies of regular runs, after a gather along axes that have too
-    many of them.
-    """
+    """Axes by one neighbour each: copies of regular runs, behind a gather along axes with many."""
     if len(axes) == 1:
         return gather(result, source, axes[0].chosen, axes[0].place, scratch)
     calls: list[Call] = []
@@ -564,9 +558,7 @@ COORDINATES: Mapping[str, Position] = MappingProxyType(
 """
 
 TIE = 1e-6
-"""Positions so near to the middle between two neighbours count as the middle, as in onnxruntime
-1.31.
-"""
+"""Positions so near the middle of two neighbours count as the middle (onnxruntime 1.31)."""
 
 ROUNDINGS: Mapping[str, Position] = MappingProxyType(
     {

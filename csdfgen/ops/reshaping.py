@@ -304,9 +304,7 @@ def _build_transpose(node: Node) -> Layer:
 
 
 def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
-    """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first in
-    both).
-    """
+    """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first)."""
     source, perm = get_source(layer), layer.attributes["perm"]
     before = [axis for axis in source.order if source.shape[axis] > 1]
     after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]

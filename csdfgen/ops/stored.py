@@ -169,9 +169,7 @@ def _answered(
 
 
 def make_integer_operator(operator: Operator, table: Mapping[str, Operator]) -> Operator:
-    """The operator for layers that store some of what they read and write as integers. table: all
-    operators, by name.
-    """
+    """The operator for layers that store some of their rows as integers. table: by name, all."""
     wide = _widened(operator, table)
     return _by_table(_summed(wide) if operator.op_type in _TWINS else wide, table)
 

@@ -23,9 +23,7 @@ _LISTED = 3
 """Most layers with their own rows that a summary names."""
 
 AUTO_PIXELS = 64
-"""Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small
-(docs/model.md).
-"""
+"""Output pixels of a phase at `auto`: fast products, and small buffers (docs/model.md)."""
 
 LOW_PIXELS = 16
 """Output pixels below which `halve_heights` makes no phase lower: kernels lose too much speed."""

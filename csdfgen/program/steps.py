@@ -592,9 +592,7 @@ def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
 
 
 def describe_demand(step: Step) -> tuple[Any, ...]:
-    """All that the workspace of a step depends on beside its layer: steps for which it is the same take equally
-    much.
-    """
+    """All that the workspace of a step depends on beside its layer; equal: they take equally much."""
     (kind,) = demands(step.layer, (step.phase,))
     return kind, step.phase.images, relations(step), _forms(step)
 

@@ -18,9 +18,7 @@ FOUR = 4
 
 
 def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
-    """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
-    cache.
-    """
+    """A copy in a type at a multiple of 64 bytes: no vector of it crosses a line of cache."""
     packed = reserve_array(np.shape(array), dtype)
     packed[...] = array
     return packed

@@ -155,9 +155,7 @@ def _accumulating_parts(step: Step, over: int) -> list[Step]:
 
 
 def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
-    """Parts of an accumulating step between positions of the rows that it adds up; [] if it cannot
-    be cut.
-    """
+    """Parts of an accumulating step between positions of the rows it adds up; [] if it has none."""
     layer, phase, over = step.layer, step.phase, get_operator(step.layer).accumulate_over
     view, rows = step.inputs[over], phase.ins[over]
     assert view is not None and rows is not None

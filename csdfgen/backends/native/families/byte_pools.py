@@ -63,9 +63,7 @@ class _Greatest(Family):
 
 @dataclass(frozen=True, eq=False)
 class _Windows(Family):
-    """The average of what each window sees. Where one sees all rows, its sums are a state, and are left
-    to loops.
-    """
+    """The average of what each window sees. Sums over all rows are a state, left to loops."""
 
     layer: Layer
     kernels: tuple[str, ...]

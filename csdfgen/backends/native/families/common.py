@@ -359,9 +359,7 @@ class Planes:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of planes, all of a step in one part. high: lines of an output plane. through, down: as those
-    of `Planes`.
-    """
+    """Lines of planes, all in one part. high: lines of an output plane. through, down: see `Planes`."""
 
     width: int
     high: int

@@ -552,9 +552,7 @@ class Convolution(Family):
 
 
 def _in_turn(whole: Packed, phase: Phase) -> Packed:
-    """A layer whose sums are made over phases: the first adds the bias, the last is what the activation
-    follows.
-    """
+    """A layer of sums over phases: the first adds the bias, the activation follows the last."""
     found = whole
     if not phase.first:
         found = replace(found, bias=found.no_bias)

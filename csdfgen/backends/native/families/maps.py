@@ -171,9 +171,7 @@ def is_row_of_pixels(view: View) -> bool:
 
 
 def stretches(step: Step, operands: Sequence[Operand]) -> list[tuple[int, int, int]] | None:
-    """(columns, low, high) of stretches of channels; None where rows do not lie as the kernel wants
-    them.
-    """
+    """(columns, low, high) of stretches of channels; None for rows that the kernel cannot take."""
     layer, out = step.layer, step.outputs[0]
     views = [step.inputs[one] for one in operands if isinstance(one, int)]
     every = [piece for v in (*views, out) if v is not None for piece in v.pieces or (v,)]
