@@ -197,6 +197,12 @@ class Layer(Pickled):
             parameters=mebibytes(self.parameter_bytes),
         )
 
+    def computed(self, position: int) -> Tensor:
+        """The operand at a position that is no constant."""
+        tensor = self.inputs[position]
+        assert tensor is not None
+        return tensor
+
     @cached_property
     def known(self) -> dict[object, Any]:
         """Results of functions of the layer, by a key of the function (see `memoize_layer`)."""

@@ -138,13 +138,6 @@ def output_elements(layer: Layer, out: Rows) -> int:
     return sum(len(out) * prod(tensor.row_shape) for tensor in layer.outputs)
 
 
-def get_source(layer: Layer) -> Tensor:
-    """The computed input of a layer that has one, at position 0."""
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
 def first_input_rows(layer: Layer, rows: Rows) -> tuple[Rows | None, ...]:
     """`input_rows` of a layer whose input 0 alone is computed."""
     return (rows, *(None,) * (len(layer.inputs) - 1))

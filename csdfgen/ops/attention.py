@@ -296,8 +296,7 @@ def _cost(layer: Layer, out: Rows) -> int:
 
 def _length(layer: Layer, position: int, axis: int) -> int:
     """Size of an axis of an operand's view."""
-    view, tensor = find_views(layer)[position], layer.inputs[position]
-    assert tensor is not None
+    view, tensor = find_views(layer)[position], layer.computed(position)
     if view.row == axis:
         return tensor.rows
     return prod(n for n, named in zip(view.sizes, view.axes, strict=True) if named == axis)

@@ -69,6 +69,12 @@ class Phase:
     images: int = 1
     group: int = 0
 
+    def held(self, position: int) -> Rows:
+        """The rows that it holds of an operand that is no constant."""
+        rows = self.ins[position]
+        assert rows is not None
+        return rows
+
     def slab(self, rows: Rows) -> Slab:
         """Rows of an operand or a result of this phase, with their images."""
         return Slab(rows, self.image, self.images)
@@ -210,9 +216,7 @@ class Work:
     @property
     def held(self) -> Rows:
         """Rows that the slab of input 0 holds."""
-        rows = self.phase.ins[0]
-        assert rows is not None
-        return rows
+        return self.phase.held(0)
 
     @property
     def result(self) -> np.ndarray:
@@ -547,8 +551,7 @@ def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tup
         return (Phase(output_rows, whole),)
     if mode is Mode.ACCUMULATE:
         over = operator.accumulate_over
-        tensor = layer.inputs[over]
-        assert tensor is not None
+        tensor = layer.computed(over)
         parts = slabs(axis_height(tensor, layer.input_axes[over]), height)
         return tuple(
             Phase(
@@ -565,15 +568,13 @@ def phases(operator: Operator, layer: Layer, height: int | Sequence[int]) -> tup
 
 def stored_rows(layer: Layer, position: int, rows: Rows) -> Rows:
     """Rows of the stored tensor that are needed for `rows` along the layer's input axis."""
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     return rows if layer.input_axes[position] == tensor.row_axis else Rows(0, tensor.rows)
 
 
 def present_slab(stored: np.ndarray, layer: Layer, position: int, rows: Rows) -> np.ndarray:
     """The view of `rows` along the layer's input axis in the stored rows of `stored_rows`."""
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     axis = layer.input_axes[position]
     if axis == tensor.row_axis:
         return stored

@@ -174,8 +174,7 @@ def _kernel(layer: Layer) -> Emit:
         return values.reshape(-1, PANEL)
 
     def emit(work: Work) -> list[Call]:
-        x, calls, scratch = layer.inputs[0], list[Call](), work.scratch
-        assert x is not None
+        x, calls, scratch = layer.computed(0), list[Call](), work.scratch
         a = replace(x, row_axis=layer.input_axes[0]).to_onnx(work.slab)
         out = layer.output.to_onnx(work.result)
         a, out = (a[None], out[None]) if a.ndim == 1 else (a, out)

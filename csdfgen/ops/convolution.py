@@ -28,7 +28,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor, memoize_layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tile_weights
 from csdfgen.ops._im2col import Axis, Into, Job
-from csdfgen.ops._operands import first_input_rows, get_source, node_layer
+from csdfgen.ops._operands import first_input_rows, node_layer
 from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops.base import (
     Call,
@@ -167,7 +167,7 @@ def window(layer: Layer) -> Window:
 
 
 def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_input_rows(layer, read_rows(window(layer), out, get_source(layer).shape[ROW_AXIS]))
+    return first_input_rows(layer, read_rows(window(layer), out, layer.computed(0).shape[ROW_AXIS]))
 
 
 @memoize_layer
@@ -249,7 +249,7 @@ class _Arithmetic:
     @classmethod
     def of(cls, layer: Layer, dtype: str) -> _Arithmetic:
         depthwise = (
-            1 < layer.attributes["group"] == get_source(layer).shape[1] == layer.output.shape[1]
+            1 < layer.attributes["group"] == layer.computed(0).shape[1] == layer.output.shape[1]
         )
         return cls(
             depthwise,
@@ -371,7 +371,7 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
     Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
     """
-    w, height = list_windows(layer.attributes)[0], get_source(layer).shape[ROW_AXIS]
+    w, height = list_windows(layer.attributes)[0], layer.computed(0).shape[ROW_AXIS]
     if not out:
         return first_input_rows(layer, Rows(0, 0))
     start = -(-(out.start + w.pad_top - w.extent + 1) // w.stride)

@@ -304,8 +304,7 @@ def _computed(
 
 def _takes(layer: Layer, position: int) -> Takes:
     """Pieces of what has the result's shape; what broadcasts is one array."""
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     alike = (tensor.shape, layer.input_axes[position]) == (
         layer.output.shape,
         layer.output.row_axis,

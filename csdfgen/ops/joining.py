@@ -21,7 +21,6 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
     check_shape,
     first_input_rows,
-    get_source,
     node_layer,
     normalize_axes,
     normalize_axis,
@@ -226,17 +225,17 @@ def _build_split(node: Node) -> Layer:
 
 
 def _splits_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == get_source(layer).row_axis
+    return layer.attributes["axis"] == layer.computed(0).row_axis
 
 
 def _split_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_input_rows(layer, Rows(0, get_source(layer).rows) if _splits_rows(layer) else out)
+    return first_input_rows(layer, Rows(0, layer.computed(0).rows) if _splits_rows(layer) else out)
 
 
 def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
     if _splits_rows(layer):
         return ()
-    place = storage_axis(get_source(layer), layer.attributes["axis"])
+    place = storage_axis(layer.computed(0), layer.attributes["axis"])
     return tuple(
         Alias(AliasKind.VIEW, 0, index, place - 1, start)
         for index, start in enumerate(layer.attributes["starts"])
@@ -244,7 +243,7 @@ def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _split(layer: Layer, work: Work) -> list[Call]:
-    source, axis = get_source(layer), layer.attributes["axis"]
+    source, axis = layer.computed(0), layer.attributes["axis"]
     place, slab, rows = storage_axis(source, axis), work.slab, work.held
     calls: list[Call] = []
     pairs = zip(work.results, layer.outputs, layer.attributes["starts"], strict=True)
@@ -309,14 +308,14 @@ def _build_slice(node: Node) -> Layer:
 
 def _row_slice(layer: Layer) -> tuple[int, int]:
     """First row and step along the row axis; (0, 1) without one."""
-    k = get_source(layer).row_axis
+    k = layer.computed(0).row_axis
     return (0, 1) if k is None else (layer.attributes["starts"][k], layer.attributes["steps"][k])
 
 
 def _slice_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     start, step = _row_slice(layer)
     if step < 0:
-        return first_input_rows(layer, Rows(0, get_source(layer).rows))
+        return first_input_rows(layer, Rows(0, layer.computed(0).rows))
     if not out:
         return first_input_rows(layer, Rows(0, 0))
     return first_input_rows(
@@ -326,7 +325,7 @@ def _slice_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if all rows stay and at most one axis within the row is cut, with step 1."""
-    source, output = get_source(layer), layer.output
+    source, output = layer.computed(0), layer.output
     cut = [axis for axis, size in enumerate(source.shape) if output.shape[axis] != size]
     if (
         any(step != 1 for step in layer.attributes["steps"])
@@ -342,7 +341,7 @@ def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _slice_kernel(layer: Layer) -> Emit:
-    source, output = get_source(layer), layer.output
+    source, output = layer.computed(0), layer.output
     starts, steps = layer.attributes["starts"], layer.attributes["steps"]
     first_row, row_step = _row_slice(layer)
     cuts = [slice(None)] * len(output.storage_shape)
@@ -412,7 +411,7 @@ def _within(given: np.ndarray, lengths: int | np.ndarray) -> bool:
 
 
 def _gathers_rows(layer: Layer) -> bool:
-    return layer.attributes["axis"] == get_source(layer).row_axis
+    return layer.attributes["axis"] == layer.computed(0).row_axis
 
 
 def _gather_mode(layer: Layer) -> Mode:
@@ -429,7 +428,7 @@ def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if not _gathers_rows(layer):
         return first_input_rows(layer, out)
     if _gather_mode(layer) is Mode.WHOLE:
-        return first_input_rows(layer, Rows(0, get_source(layer).rows))
+        return first_input_rows(layer, Rows(0, layer.computed(0).rows))
     indices = layer.attributes["indices"][out.start : out.stop]
     return first_input_rows(
         layer, Rows(int(indices[0]), int(indices[-1]) + 1) if out else Rows(0, 0)
@@ -437,7 +436,7 @@ def _gather_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _gather_kernel(layer: Layer) -> Emit:
-    source, output = get_source(layer), layer.output
+    source, output = layer.computed(0), layer.output
     axis, indices = layer.attributes["axis"], layer.attributes["indices"]
     # the axis of the indices in a stored array; rows gathered by other than a list come out in
     # natural order

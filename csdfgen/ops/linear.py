@@ -270,8 +270,7 @@ def product_kernel(
         """An operand in ONNX axis order, cut to the rows of the phase."""
         slab = slabs[position]
         if slab is not None:
-            tensor = layer.inputs[position]
-            assert tensor is not None
+            tensor = layer.computed(position)
             return replace(tensor, row_axis=layer.input_axes[position]).to_onnx(slab)
         axis, array = _sliced(layer, axes, position), constants[position]
         out = phase.out

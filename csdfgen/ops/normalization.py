@@ -25,7 +25,6 @@ from csdfgen.model.formats import FLOAT32, accumulator_type
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
-    get_source,
     node_layer,
     normalize_axes,
     normalize_axis,
@@ -236,7 +235,7 @@ def _window(layer: Layer) -> Window:
 def _in_place(layer: Layer) -> tuple[Alias, ...]:
     return (
         (Alias(AliasKind.INPLACE, 0),)
-        if get_source(layer).row_axis == layer.output.row_axis
+        if layer.computed(0).row_axis == layer.output.row_axis
         else ()
     )
 
@@ -316,7 +315,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
     Squares are stored with zeros between the pixels, so that the sums over windows are a few
     additions of one long vector to itself, shifted; the sums that straddle two pixels are not read.
     """
-    settings, channels = layer.attributes, get_source(layer).shape[1]
+    settings, channels = layer.attributes, layer.computed(0).shape[1]
     size, dtype = settings["size"], accumulator_type(layer.output.dtype)
     before, after = (min(side // 2, channels - 1) for side in (size - 1, size))
     alpha, bias, beta, zero = (

@@ -23,7 +23,6 @@ from csdfgen.ops._operands import (
     check_shape,
     check_word,
     first_input_rows,
-    get_source,
     normalize_axes,
     one_input_layer,
     output_elements,
@@ -97,7 +96,7 @@ def _row_table(padding: _Padding) -> RowTable:
 
 
 def _padding(layer: Layer, axis: int) -> _Padding:
-    pads, source = layer.attributes["pads"], get_source(layer)
+    pads, source = layer.attributes["pads"], layer.computed(0)
     return _Padding(
         source.shape[axis], pads[axis], pads[axis + len(source.shape)], layer.attributes["mode"]
     )
@@ -154,7 +153,7 @@ def _build(node: Node) -> Layer:
 
 
 def _wraps_rows(layer: Layer) -> bool:
-    k = get_source(layer).row_axis
+    k = layer.computed(0).row_axis
     return (
         k is not None
         and layer.attributes["mode"] == "wrap"
@@ -163,7 +162,7 @@ def _wraps_rows(layer: Layer) -> bool:
 
 
 def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    source = get_source(layer)
+    source = layer.computed(0)
     if source.row_axis is None:
         rows = out
     elif _wraps_rows(layer):
@@ -175,7 +174,7 @@ def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
     """Where the slab's rows go among output rows `out`; `OUTSIDE` for constant rows."""
-    k = get_source(layer).row_axis
+    k = layer.computed(0).row_axis
     if k is None:
         return (Segment(0, 0),)
     rows = _places(_padding(layer, k))[out.start : out.stop]
@@ -193,7 +192,7 @@ def _constant_rows(layer: Layer, out: Rows) -> tuple[Segment, ...] | None:
 
 
 def _kernel(layer: Layer) -> Emit:
-    source = get_source(layer)
+    source = layer.computed(0)
     constant = layer.attributes["mode"] == "constant"
     value = np.array(layer.attributes["value"], source.dtype)
     paddings: Mapping[int, _Padding] = {

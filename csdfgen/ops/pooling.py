@@ -24,7 +24,7 @@ from csdfgen.model.formats import accumulator_type
 from csdfgen.model.network import Layer, Node, Tensor, memoize_layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._folds import MAXIMUM, SUM, Fold, FoldAxis, fold_axes, fold_images, fold_piece
-from csdfgen.ops._operands import get_source, node_layer
+from csdfgen.ops._operands import node_layer
 from csdfgen.ops.base import (
     REQUIRED,
     Call,
@@ -144,7 +144,7 @@ _LP = _Pool(SUM, _power, _root)
 
 def _lengths(layer: Layer) -> tuple[int, ...]:
     """Lengths of the spatial axes of the input, rows first."""
-    return get_source(layer).shape[2:]
+    return layer.computed(0).shape[2:]
 
 
 def _layer(
@@ -239,7 +239,7 @@ def _mode(layer: Layer) -> Mode:
 def _cost(layer: Layer, out: Rows) -> int:
     """Output elements of a sliding pool; of one that accumulates the elements that it reads."""
     if _mode(layer) is Mode.ACCUMULATE:
-        return get_source(layer).elements
+        return layer.computed(0).elements
     return len(out) * layer.output.row_elements
 
 

@@ -19,7 +19,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import get_source
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -122,7 +121,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
     """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
     dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), rescale_average(layer)
     # rows are read along the first axis of the map, whatever axis they are stored by
-    dims = tuple(range(len(get_source(layer).shape) - 2))
+    dims = tuple(range(len(layer.computed(0).shape) - 2))
     by = find_count_shifts(layer, np.float32(_pixels(layer)))
 
     def emit(work: Work) -> list[Call]:
@@ -147,7 +146,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
 def _average_kernel(layer: Layer) -> Emit:
     """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
     windows = list_windows(layer.attributes)
-    source = get_source(layer)
+    source = layer.computed(0)
     lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
     summed = np.dtype(_value_type(layer))
     zero, scale = summed.type(get_zero(layer, "x")), np.float32(get_scale(layer, "x"))
@@ -157,8 +156,8 @@ def _average_kernel(layer: Layer) -> Emit:
     ]
 
     def emit(work: Work) -> list[Call]:
-        slab, held, out = work.slab, work.phase.ins[0], work.phase.out
-        assert slab is not None and held is not None
+        slab, held, out = work.slab, work.phase.held(0), work.phase.out
+        assert slab is not None
         values = work.scratch.take(slab.shape, summed)
         sums = work.result if accumulates else work.scratch.take(work.result.shape, summed)
         calls: list[Call] = [(np.copyto, (values, slab))]
@@ -216,7 +215,7 @@ def _counts(layer: Layer, out: Rows) -> np.ndarray:
     if attributes["count_include_pad"]:
         return constant(prod(attributes["kernel_shape"]), "float32")
     spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
-    each = zip(list_windows(attributes), spans, get_source(layer).shape[2:], strict=True)
+    each = zip(list_windows(attributes), spans, layer.computed(0).shape[2:], strict=True)
     return divisor([count_taps(*one, include_pad=False) for one in each], "float32")
 
 

@@ -326,8 +326,7 @@ def _product_type(layer: Layer) -> str:
         if weights.ndim > 1 and not layer.attributes.get("transB"):
             weights = np.swapaxes(weights, -1, -2)
         return exact_type(weights.reshape(-1, weights.shape[-1]), [read], more)
-    first = layer.inputs[0]
-    assert first is not None
+    first = layer.computed(0)
     terms = first.shape[0] if layer.attributes.get("transA") else first.shape[-1]
     return exact_type(np.full((1, terms), max(map(abs, other))), [read], more)
 

@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import get_source, node_layer, normalize_axis
+from csdfgen.ops._operands import node_layer, normalize_axis
 from csdfgen.ops.base import (
     Call,
     Mode,
@@ -209,7 +209,7 @@ def _build_dynamic(node: Node) -> Layer:
 
 def _dynamic(layer: Layer, work: Work) -> list[Call]:
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
-    x = get_source(layer).to_onnx(work.slab)[None]
+    x = layer.computed(0).to_onnx(work.slab)[None]
     dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
     low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
     flat = work.scratch.take(ones, "bool")
@@ -248,7 +248,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build_dynamic,
         input_rows=whole_rows,
         kernel=make_phase_kernel(_dynamic),
-        cost=lambda layer, out: get_source(layer).elements,
+        cost=lambda layer, out: layer.computed(0).elements,
         since=11,
         mode=lambda layer: Mode.WHOLE,
         structure="whole",

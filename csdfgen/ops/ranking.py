@@ -17,13 +17,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import (
-    first_input_rows,
-    get_source,
-    node_layer,
-    normalize_axis,
-    read_integers,
-)
+from csdfgen.ops._operands import first_input_rows, node_layer, normalize_axis, read_integers
 from csdfgen.ops.base import Call, Mode, Operator, Work, make_phase_kernel, require_constant
 from csdfgen.ops.copies import make_contiguous
 from csdfgen.ops.primitives import look_up, rank_elements
@@ -60,7 +54,7 @@ def _build(node: Node) -> Layer:
 
 
 def _by_rows(layer: Layer) -> bool:
-    return get_source(layer).row_axis != layer.attributes["axis"]
+    return layer.computed(0).row_axis != layer.attributes["axis"]
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -68,12 +62,12 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 
 def _read(layer: Layer, out: Rows) -> Rows:
-    return out if _by_rows(layer) else Rows(0, get_source(layer).rows)
+    return out if _by_rows(layer) else Rows(0, layer.computed(0).rows)
 
 
 def _emit(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
-    (dim,) = slab_dims(get_source(layer), (layer.attributes["axis"],))
+    (dim,) = slab_dims(layer.computed(0), (layer.attributes["axis"],))
     x = make_contiguous(np.moveaxis(work.slab, dim, -1), work.scratch, calls)
     values, places = (np.moveaxis(result, dim, -1) for result in work.results)
     lines, size, count = prod(x.shape[:-1]), x.shape[-1], values.shape[-1]
@@ -101,7 +95,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build,
         input_rows=_input_rows,
         kernel=make_phase_kernel(_emit),
-        cost=lambda layer, out: len(_read(layer, out)) * get_source(layer).row_elements,
+        cost=lambda layer, out: len(_read(layer, out)) * layer.computed(0).row_elements,
         mode=lambda layer: Mode.ROWS if _by_rows(layer) else Mode.WHOLE,
         rowwise=True,
         constant_inputs=frozenset({1}),

@@ -20,7 +20,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import check_word, get_source, node_layer
+from csdfgen.ops._operands import check_word, node_layer
 from csdfgen.ops.activation import OPERATORS as ACTIVATIONS
 from csdfgen.ops.base import (
     Call,
@@ -252,7 +252,7 @@ def _mode(layer: Layer) -> Mode:
 
 
 def _steps(layer: Layer) -> int:
-    return get_source(layer).shape[1 if layer.attributes["axis"] else 0]
+    return layer.computed(0).shape[1 if layer.attributes["axis"] else 0]
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -269,7 +269,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _cost(layer: Layer, out: Rows) -> int:
     """Multiply-accumulates of both products."""
     count = len(out) if _mode(layer) is Mode.ROWS else _steps(layer)
-    batch = get_source(layer).shape[0 if layer.attributes["axis"] else 1]
+    batch = layer.computed(0).shape[0 if layer.attributes["axis"] else 1]
     return count * batch * (layer.constants[W].size + layer.constants[R].size)
 
 
@@ -282,7 +282,7 @@ def source_layout(layer: Layer) -> tuple[int, bool]:
     """Sequences of a batch, and whether stored rows of the input hold the values of a step and a sequence side by
     side, steps before sequences.
     """
-    source, axis = get_source(layer), layer.attributes["axis"]
+    source, axis = layer.computed(0), layer.attributes["axis"]
     batch = source.shape[1 - axis]
     natural = source.row_axis is None or source.row_axis == axis
     return batch, natural and (axis == 0 or batch == 1)

@@ -24,7 +24,6 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
     first_input_rows,
-    get_source,
     normalize_axes,
     normalize_axis,
     one_input_layer,
@@ -219,7 +218,7 @@ def _build_cumulative(node: Node) -> Layer:
 
 def _within_rows(layer: Layer) -> bool:
     """Whether the layer's axes leave the row axis alone."""
-    row_axis = get_source(layer).row_axis
+    row_axis = layer.computed(0).row_axis
     return row_axis is None or row_axis not in layer.attributes["axes"]
 
 
@@ -232,11 +231,11 @@ def _mode_without_state(layer: Layer) -> Mode:
 
 
 def _window(layer: Layer) -> Window:
-    return Window(1) if _within_rows(layer) else Window(get_source(layer).rows)
+    return Window(1) if _within_rows(layer) else Window(layer.computed(0).rows)
 
 
 def _read(layer: Layer, out: Rows) -> Rows:
-    return out if _within_rows(layer) else Rows(0, get_source(layer).rows)
+    return out if _within_rows(layer) else Rows(0, layer.computed(0).rows)
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -245,7 +244,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
 def _cost(layer: Layer, out: Rows) -> int:
     """Elements that are read."""
-    return len(_read(layer, out)) * get_source(layer).row_elements
+    return len(_read(layer, out)) * layer.computed(0).row_elements
 
 
 def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
@@ -253,7 +252,7 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
     array = layer.output.to_onnx(result)
     if not layer.attributes["keepdims"]:
         array = np.expand_dims(array, layer.attributes["axes"])
-    return get_source(layer).to_storage(array)
+    return layer.computed(0).to_storage(array)
 
 
 # Kernels ------------------------------------------------------------------------------------------
@@ -262,8 +261,8 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
 def _kernel(layer: Layer) -> Emit:
     reduction = _REDUCTIONS[layer.op_type]
     axes = layer.attributes["axes"]
-    dims = slab_dims(get_source(layer), axes)
-    count = prod(get_source(layer).shape[axis] for axis in axes)
+    dims = slab_dims(layer.computed(0), axes)
+    count = prod(layer.computed(0).shape[axis] for axis in axes)
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
     def emit(work: Work) -> list[Call]:
@@ -286,7 +285,7 @@ _SEARCHES: Mapping[str, Callable[..., Any]] = {"ArgMax": np.argmax, "ArgMin": np
 
 def _search(layer: Layer, work: Work) -> list[Call]:
     """ArgMax, ArgMin: numpy's search copies an array that is not contiguous along its last axis."""
-    (dim,) = slab_dims(get_source(layer), layer.attributes["axes"])
+    (dim,) = slab_dims(layer.computed(0), layer.attributes["axes"])
     last = layer.attributes["select_last_index"]
     source = np.moveaxis(work.slab, dim, -1)
     calls: list[Call] = []
@@ -308,7 +307,7 @@ _CUMULATIVE: Mapping[str, tuple[np.ufunc, int, int]] = {
 
 
 def _cumulative(layer: Layer, work: Work) -> list[Call]:
-    (dim,) = slab_dims(get_source(layer), layer.attributes["axes"])
+    (dim,) = slab_dims(layer.computed(0), layer.attributes["axes"])
     source, target = np.moveaxis(work.slab, dim, 0), np.moveaxis(work.result, dim, 0)
     if layer.attributes["reverse"]:
         source, target = source[::-1], target[::-1]

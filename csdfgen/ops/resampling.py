@@ -66,9 +66,7 @@ FEW_RUNS = 4
 
 def _source(layer: Layer) -> Tensor:
     """The input as it is read: its rows along the layer's input axis."""
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return replace(tensor, row_axis=layer.input_axes[0])
+    return replace(layer.computed(0), row_axis=layer.input_axes[0])
 
 
 def _read_along(layer: Layer, axis: int | None) -> Layer:

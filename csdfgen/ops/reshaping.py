@@ -26,7 +26,6 @@ from csdfgen.ops._operands import (
     check_shape,
     check_word,
     first_input_rows,
-    get_source,
     node_layer,
     normalize_axes,
     one_input_layer,
@@ -91,7 +90,7 @@ def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
 
 
 def _loses_rows(layer: Layer) -> bool:
-    source = get_source(layer)
+    source = layer.computed(0)
     return source.row_axis is not None and layer.output.row_axis is None and not _is_natural(source)
 
 
@@ -163,25 +162,25 @@ def _build_unsqueeze(node: Node) -> Layer:
 
 def _keeps_rows(layer: Layer) -> bool:
     """Whether row i of the output is row i of the input."""
-    return not _loses_rows(layer) and layer.output.rows == get_source(layer).rows
+    return not _loses_rows(layer) and layer.output.rows == layer.computed(0).rows
 
 
 def _parts(layer: Layer) -> tuple[int, int]:
     """How many of the largest parts that both are made of an input row and an output row have."""
-    rows = get_source(layer).rows, layer.output.rows
+    rows = layer.computed(0).rows, layer.output.rows
     common = gcd(*rows)
     return rows[1] // common, rows[0] // common
 
 
 def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if _loses_rows(layer):
-        return first_input_rows(layer, Rows(0, get_source(layer).rows))
+        return first_input_rows(layer, Rows(0, layer.computed(0).rows))
     held, made = _parts(layer)
     return first_input_rows(layer, Rows(out.start * made // held, -(-out.stop * made // held)))
 
 
 def _reshape(layer: Layer, work: Work) -> list[Call]:
-    source, slab, rows = get_source(layer), work.slab, work.held
+    source, slab, rows = layer.computed(0), work.slab, work.held
     if _keeps_rows(layer):
         return reshaped_copy(work.result, slab, work.scratch)
     if not _loses_rows(layer):
@@ -194,7 +193,7 @@ def _reshape(layer: Layer, work: Work) -> list[Call]:
 
 def _cut_otherwise(layer: Layer, work: Work) -> list[Call]:
     """The elements of input rows in the same order in rows of another size."""
-    source, held = get_source(layer), work.held
+    source, held = layer.computed(0), work.held
     each, made = _parts(layer)
     form = source.row_elements // each // prod(source.shape[: source.row_axis])
     calls: list[Call] = []
@@ -305,14 +304,14 @@ def _build_transpose(node: Node) -> Layer:
 
 def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
     """A view if the stored order is the same but for axes of size 1 (NHWC to NCHW, rows first)."""
-    source, perm = get_source(layer), layer.attributes["perm"]
+    source, perm = layer.computed(0), layer.attributes["perm"]
     before = [axis for axis in source.order if source.shape[axis] > 1]
     after = [perm[axis] for axis in layer.output.order if source.shape[perm[axis]] > 1]
     return _WHOLE_ROW if before == after else ()
 
 
 def _transpose(layer: Layer, work: Work) -> list[Call]:
-    array = get_source(layer).to_onnx(work.slab).transpose(layer.attributes["perm"])
+    array = layer.computed(0).to_onnx(work.slab).transpose(layer.attributes["perm"])
     return strided_copy(work.result, layer.output.to_storage(array))
 
 
@@ -348,13 +347,13 @@ def _build_expand(node: Node) -> Layer:
 
 
 def _expand(layer: Layer, work: Work) -> list[Call]:
-    source, axis, output = get_source(layer), layer.input_axes[0], layer.output
+    source, axis, output = layer.computed(0), layer.input_axes[0], layer.output
     view = operand_view(work.slab, source, axis, output, work.phase.out)
     return [(np.copyto, (work.result, view))]
 
 
 def _same_elements(layer: Layer) -> tuple[Alias, ...]:
-    return _WHOLE_ROW if layer.output.elements == get_source(layer).elements else ()
+    return _WHOLE_ROW if layer.output.elements == layer.computed(0).elements else ()
 
 
 EXPAND = Operator(
@@ -386,15 +385,15 @@ def _build_tile(node: Node) -> Layer:
 
 
 def _tiles_rows(layer: Layer) -> bool:
-    return layer.output.rows != get_source(layer).rows
+    return layer.output.rows != layer.computed(0).rows
 
 
 def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_input_rows(layer, Rows(0, get_source(layer).rows) if _tiles_rows(layer) else out)
+    return first_input_rows(layer, Rows(0, layer.computed(0).rows) if _tiles_rows(layer) else out)
 
 
 def _tile(layer: Layer, work: Work) -> list[Call]:
-    source, slab = get_source(layer), work.slab
+    source, slab = layer.computed(0), work.slab
     stored = {
         storage_axis(source, axis): repeat
         for axis, repeat in enumerate(layer.attributes["repeats"])

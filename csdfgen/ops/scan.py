@@ -79,8 +79,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
         if by_rows and out.start and found[position] is not None:
             found[position] = Rows(1, 1)
     for position, axis in enumerate(layer.attributes["scan_axes"]):
-        tensor = layer.inputs[position]
-        assert tensor is not None
+        tensor = layer.computed(position)
         found[position] = out if by_rows else Rows(0, tensor.shape[axis])
     return tuple(found)
 
@@ -94,9 +93,7 @@ def _held(layer: Layer) -> frozenset[int]:
 def _turns(layer: Layer, out: Rows) -> int:
     if _mode(layer) is Mode.ROWS:
         return len(out)
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor.shape[layer.attributes["scan_axes"][0]]
+    return layer.computed(0).shape[layer.attributes["scan_axes"][0]]
 
 
 def _cost(layer: Layer, out: Rows) -> int:
@@ -209,8 +206,8 @@ def _kernel(layer: Layer) -> Emit:
         for number in range(1 if scratch.declares else turns):
             values = dict(given)
             for k, axis in enumerate(axes):
-                slab, rows = work.slabs[k], work.phase.ins[k]
-                assert slab is not None and rows is not None
+                slab, rows = work.slabs[k], work.phase.held(k)
+                assert slab is not None
                 place = number + work.held.start - rows.start
                 values[k] = _turned(layer.inputs[k], axis, slab[place : place + 1])
             results: dict[int, np.ndarray] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._operands import get_source, node_layer, read_integers
+from csdfgen.ops._operands import node_layer, read_integers
 from csdfgen.ops.base import (
     Call,
     Mode,
@@ -145,7 +145,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build_nonzero,
         input_rows=whole_rows,
         kernel=make_phase_kernel(_nonzero),
-        cost=lambda layer, out: get_source(layer).elements,
+        cost=lambda layer, out: layer.computed(0).elements,
         mode=lambda layer: Mode.WHOLE,
         since=9,
         structure="whole",
@@ -156,7 +156,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build_suppression,
         input_rows=whole_rows,
         kernel=make_phase_kernel(_suppression),
-        cost=lambda layer, out: out.stop * get_source(layer).shape[1],
+        cost=lambda layer, out: out.stop * layer.computed(0).shape[1],
         mode=lambda layer: Mode.WHOLE,
         since=10,
         constant_inputs=frozenset({MOST, OVERLAP, LEAST}),

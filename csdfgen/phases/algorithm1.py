@@ -24,8 +24,7 @@ def _window(layer: Layer, position: int) -> Window:
     window = operator.window(layer)
     if window is not None:
         return window
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     if operator.rowwise:
         return Window(1)
     return Window(axis_height(tensor, layer.input_axes[position]))
@@ -35,8 +34,7 @@ def _phase_count(layer: Layer) -> int:
     """Lines 9 to 12: P_i."""
     position = next(k for k, tensor in enumerate(layer.inputs) if tensor is not None)
     window = _window(layer, position)
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     height = axis_height(tensor, layer.input_axes[position])
     padding = window.pad_top + window.pad_bottom
     if (window.stride >= window.extent and padding == 0) or window.extent >= height:

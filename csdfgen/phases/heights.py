@@ -174,8 +174,7 @@ def _divided(layer: Layer) -> Tensor:
     operator = get_operator(layer)
     if operator.mode(layer) is not Mode.ACCUMULATE:
         return _with_channels_last(layer)
-    tensor = layer.inputs[operator.accumulate_over]
-    assert tensor is not None
+    tensor = layer.computed(operator.accumulate_over)
     return replace(tensor, row_axis=layer.input_axes[operator.accumulate_over])
 
 
@@ -230,8 +229,7 @@ def lower_ends(spec: RowSpec, network: Network) -> RowSpec:
     more: dict[str, Tensor] = {}
     for layer in network.layers:
         if _narrows_an_input(network, layer):
-            x = layer.inputs[0]
-            assert x is not None
+            x = layer.computed(0)
             more[layer.name] = layer.output
             if len(network.readers[x.name]) == 1:
                 more[x.name] = x

@@ -295,8 +295,7 @@ def _link_choices(forest: _Forest, layer: Layer, choices: list[Alias]) -> None:
         _link(forest, layer, alias)
     made = [alias for alias in choices if _is_linked(forest, layer, alias)]
     for alias in made if len(made) < len(choices) else ():
-        source = layer.inputs[alias.position]
-        assert source is not None
+        source = layer.computed(alias.position)
         forest.unlink(source.name)
 
 

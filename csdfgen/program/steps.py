@@ -145,6 +145,12 @@ class Step:
     states: tuple[View, ...]
     workspace: Scratchpad
 
+    def view(self, position: int) -> View:
+        """The stored rows of an operand that is no constant."""
+        view = self.inputs[position]
+        assert view is not None
+        return view
+
 
 Starts = tuple[int, ...]
 """First element along each axis of an array in storage order: (rows, *row shape)."""

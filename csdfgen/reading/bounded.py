@@ -61,18 +61,12 @@ Raises _RefusedError.
 
 def _aligned(layer: Layer, position: int, axis: int) -> int:
     """Where operands are broadcast."""
-    return axis + len(layer.output.shape) - len(_input(layer, position).shape)
-
-
-def _input(layer: Layer, position: int) -> Tensor:
-    tensor = layer.inputs[position]
-    assert tensor is not None
-    return tensor
+    return axis + len(layer.output.shape) - len(layer.computed(position).shape)
 
 
 def _moved(layer: Layer, position: int, axis: int) -> int:
     """Where axes are merged and split, as long as the bounded one stays as it is."""
-    shape, out = _input(layer, position).shape, layer.output.shape
+    shape, out = layer.computed(position).shape, layer.output.shape
     before = prod(shape[:axis])
     for k, size in enumerate(out):
         if size == shape[axis] and prod(out[:k]) == before:
@@ -109,7 +103,7 @@ def _gathered(layer: Layer, position: int, axis: int) -> int | None:
         return int(along + axis)
     if axis == along:
         return None
-    more = len(layer.output.shape) - len(_input(layer, 0).shape)
+    more = len(layer.output.shape) - len(layer.computed(0).shape)
     return axis if axis < along else axis + more
 
 
@@ -118,7 +112,7 @@ def _gathered_elements(layer: Layer, position: int, axis: int) -> int | None:
 
 
 def _gathered_nd(layer: Layer, position: int, axis: int) -> int | None:
-    if position == 1 and axis == len(_input(layer, 1).shape) - 1:
+    if position == 1 and axis == len(layer.computed(1).shape) - 1:
         raise _RefusedError("takes it for coordinates")
     if layer.attributes.get("batch_dims", 0):
         raise _RefusedError("has batch_dims")
@@ -127,8 +121,8 @@ def _gathered_nd(layer: Layer, position: int, axis: int) -> int | None:
 
 def _multiplied(layer: Layer, position: int, axis: int) -> int:
     """MatMul: an axis of a matrix that survives, or one of many matrices; counted from the back."""
-    back = len(_input(layer, position).shape) - axis
-    if back == (1 if position == 0 else 2) or len(_input(layer, position).shape) == 1:
+    back = len(layer.computed(position).shape) - axis
+    if back == (1 if position == 0 else 2) or len(layer.computed(position).shape) == 1:
         raise _RefusedError("sums over it")
     beside = layer.inputs[1 - position]
     other = layer.constants[1 - position].ndim if beside is None else len(beside.shape)
@@ -319,7 +313,7 @@ class Bounded:
                 self._through(layer, position, bound)
             except _RefusedError as error:
                 raise ModelError(
-                    f"{error}: '{label(_input(layer, position).name)}' has as many positions along axis {bound.axis} as "
+                    f"{error}: '{label(layer.computed(position).name)}' has as many positions along axis {bound.axis} as "
                     f"'{label(bound.source.name)}' finds, which is known at run time only; cut the model there, or "
                     "choose a fixed number with TopK before"
                 ) from error

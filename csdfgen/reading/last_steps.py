@@ -31,8 +31,7 @@ def use_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[L
         if not _takes_the_last_row(layer):
             continue
         views: list[Layer] = []
-        tensor = layer.inputs[0]
-        assert tensor is not None
+        tensor = layer.computed(0)
         while (maker := producer.get(tensor.name)) is not None and _is_view(maker):
             views.append(maker)
             (tensor,) = (one for one in maker.inputs if one is not None)

@@ -229,8 +229,7 @@ def _moved(layer: Layer, stored: np.ndarray) -> dict[str, np.ndarray]:
     operator = OPERATORS[layer.op_type]
     rows = Rows(0, layer.output.rows)
     phase = Phase(rows, operator.input_rows(layer, rows))
-    held = phase.ins[0]
-    assert held is not None
+    held = phase.held(0)
     slabs = [stored[held.start : held.stop], *[None] * (len(layer.inputs) - 1)]
     results = [np.empty(tensor.storage_shape, stored.dtype) for tensor in layer.outputs]
     run_slab(operator, layer, phase, slabs, results)

@@ -194,8 +194,7 @@ def _complete(pool: Layer, part: Columns) -> Columns:
 
 
 def _sliced(layer: Layer, source: Columns) -> Columns:
-    tensor = layer.inputs[0]
-    assert tensor is not None
+    tensor = layer.computed(0)
     starts, steps, shape = layer.attributes["starts"], layer.attributes["steps"], layer.output.shape
     if any(step != 1 for step in steps) or len(shape) != 4:
         raise _FaultError(f"steps {steps} leave columns out")

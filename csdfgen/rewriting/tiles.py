@@ -546,8 +546,7 @@ def _clone(
     """A layer that makes columns of its output from those columns of its inputs that they need."""
     attributes = dict(layer.attributes)
     if layer.op_type in SLIDING:
-        source, window = layer.inputs[0], list_windows(layer.attributes)[1]
-        assert source is not None
+        source, window = layer.computed(0), list_windows(layer.attributes)[1]
         read = input_columns(layer, source, columns)
         first = columns.start * window.stride - window.pad_top
         end = (columns.stop - 1) * window.stride - window.pad_top + window.extent

@@ -529,8 +529,8 @@ bound: a part of a Concat that ends in a slab is cut
 + Rows(min(max(out.start - start, 0), size), min(max(out.stop - start - 1, 0), size))
 # csdfgen/ops/reshaping.py
 check: a Reshape that loses rows is a view
-- return not _loses_rows(layer) and layer.output.rows == get_source(layer).rows
-+ return layer.output.rows == get_source(layer).rows
+- return not _loses_rows(layer) and layer.output.rows == layer.computed(0).rows
++ return layer.output.rows == layer.computed(0).rows
 # csdfgen/ops/windows.py
 bound: SAME padding is put above
 - stop = min(out.stop, (length - 1 - offset) // window.stride + 1)

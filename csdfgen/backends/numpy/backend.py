@@ -241,9 +241,7 @@ def _slabs(
 ) -> np.ndarray:
     """The slab of an operand; those of all images, wherever their rows lie, where there are several."""
     if step.phase.images == 1:
-        rows = step.phase.ins[position]
-        assert rows is not None
-        return _slab(step, position, rows, memory, scratch, calls)
+        return _slab(step, position, step.phase.held(position), memory, scratch, calls)
     views = [one.inputs[position] for one in split_by_image(step)]
     return cast(np.ndarray, Stack.of([_spread(view, memory) for view in views if view is not None]))
 
@@ -254,8 +252,7 @@ def _slab(
     """The rows as the layer wants to see them; gathered in the workspace where they lie in a way
     that its kernel does not take.
     """
-    view, layer = step.inputs[position], step.layer
-    assert view is not None
+    view, layer = step.view(position), step.layer
     found = [one.runs for one in view.pieces or (view,)]
     broken = any(len(one) > 1 for one in found)
     if not view.count:
@@ -263,8 +260,7 @@ def _slab(
         return present_slab(empty, layer, position, rows)
     if not view.pieces and not broken:
         return present_slab(view_array(view, memory), layer, position, rows)
-    tensor = layer.inputs[position]
-    assert tensor is not None
+    tensor = layer.computed(position)
     takes = get_operator(layer).takes(layer, position)
     if (
         takes is not Takes.EVEN

@@ -148,8 +148,7 @@ def halve_step(step: Step) -> list[Step]:
 
 
 def _accumulating_parts(step: Step, over: int) -> list[Step]:
-    view = step.inputs[over]
-    assert view is not None
+    view = step.view(over)
     stops = {b for one in view.pieces or (view,) for _, b in one.runs}
     return _accumulating_cuts(step, [0, *sorted(stops)]) or [step]
 
@@ -157,8 +156,7 @@ def _accumulating_parts(step: Step, over: int) -> list[Step]:
 def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
     """Parts of an accumulating step between positions of the rows it adds up; [] if it has none."""
     layer, phase, over = step.layer, step.phase, get_operator(step.layer).accumulate_over
-    view, rows = step.inputs[over], phase.ins[over]
-    assert view is not None and rows is not None
+    view, rows = step.view(over), phase.held(over)
     if len(cuts) <= 2 or not _by_its_rows(layer, over):
         return []
     last = len(cuts) - 2

@@ -71,8 +71,7 @@ class _ByteMaps(Family):
         places, sizes = [], []
         for one in self.operands:
             if isinstance(one, int):
-                view = step.inputs[one]
-                assert view is not None
+                view = step.view(one)
                 places.append(place(view, columns, low, high, len(target.rows)))
                 sizes.append(view.format.itemsize)
         dense = all(p.each and p.stride == channels for p in (*places, target))

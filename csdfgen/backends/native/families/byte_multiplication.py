@@ -143,8 +143,7 @@ def byte_multiplication(layer: Layer) -> Family | None:
         return None
     if layer.output.dtype == "float32":  # sums would be left as they are
         return None
-    first = layer.inputs[0]
-    assert first is not None
+    first = layer.computed(0)
     if first.shape[-1] > _DEEPEST:
         return None
     role = "x" if turned else "w"

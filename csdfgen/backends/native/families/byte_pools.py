@@ -47,8 +47,7 @@ class _Greatest(Family):
         return has_sliding_rows(step)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
-        assert x is not None
+        layer, phase, x = step.layer, step.phase, step.layer.computed(0)
         windows = PoolWindows.of(layer, step)
         found = []
         for piece, table, there in windows.parts(step, constants):
@@ -72,8 +71,7 @@ class _Windows(Family):
         return has_sliding_rows(step)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        layer, x = self.layer, self.layer.inputs[0]
-        assert x is not None
+        layer, x = self.layer, self.layer.computed(0)
         windows = PoolWindows.of(layer, step)
         down, along = _seen(layer, windows.out)
         seen = [
@@ -120,8 +118,7 @@ class _Average(Family):
     joins = False
 
     def takes(self, step: Step) -> bool:
-        view = step.inputs[0]
-        assert view is not None
+        view = step.view(0)
         return (
             len(step.states) == 1
             and step.states[0].format.dtype == ("int32" if uses_shifts(self.layer) else "float32")
@@ -134,8 +131,7 @@ class _Average(Family):
         )
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        layer, phase, view = step.layer, step.phase, step.inputs[0]
-        assert view is not None
+        layer, phase, view = step.layer, step.phase, step.view(0)
         into, rest = rescale_average(layer)
         assert into.factor is not None
         by = multipliers(into.factor.values)

@@ -240,8 +240,7 @@ def _made(
     room = pad.size > 0 and kernel != DEPTHWISE
     behind = []
     if packed.layer.into.kind == TO_CENTRED:
-        zero = step.inputs[2]
-        assert zero is not None
+        zero = step.view(2)
         behind.append(ByteSource(constants.rows(zero.pool, zero.rows), 1, 1))
     made = ByteConvStep(
         packed.placed(constants),
@@ -403,16 +402,14 @@ class _Product(Family):
     joins: bool
 
     def takes(self, step: Step) -> bool:
-        view, out = step.inputs[0], step.outputs[0]
-        assert view is not None
+        view, out = step.view(0), step.outputs[0]
         return not (step.states or view.pieces or out.pieces) and is_dense(view) and is_dense(out)
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return _gathered(self.inputs, limit)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        view, target = step.inputs[0], step.outputs[0]
-        assert view is not None
+        view, target = step.view(0), step.outputs[0]
         read = constants.rows(view.pool, matrix_rows(step, self.inputs))
         written = split_offsets(target, self.outputs)
         rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize

@@ -165,8 +165,7 @@ def reads_volume(step: Step) -> bool:
 
 
 def _reads(step: Step, are: Callable[[View], bool]) -> bool:
-    view, out = step.inputs[0], step.outputs[0]
-    assert view is not None
+    view, out = step.view(0), step.outputs[0]
     return (
         not step.states
         and not out.pieces
@@ -224,8 +223,7 @@ def memoize(make: Callable[[], _Value]) -> Callable[[], _Value]:
 
 def held_rows(step: Step) -> Rows:
     """Rows of an image of input 0 that the step holds: all of them, where it has several images."""
-    x, held = step.layer.inputs[0], step.phase.ins[0]
-    assert x is not None and held is not None
+    x, held = step.layer.computed(0), step.phase.held(0)
     return held if step.phase.images == 1 else Rows(0, x.rows)
 
 
@@ -444,8 +442,7 @@ def choose_layout(
     part of a step that makes such rows; and the window down the rows of the layout. window: along the
     layer's rows, if it is not the layer's.
     """
-    x = layer.inputs[0]
-    assert x is not None
+    x = layer.computed(0)
     rows, *down, _ = spatial_windows(layer)
     rows = window or rows
     *high, columns = spatial_sizes(layer.output)[1:]
@@ -468,8 +465,7 @@ def build_read_tables(
     """Of each piece of what a step reads the rows that a part of it reads, and the piece; and how many rows
     these are of an image. rows: see `choose_layout`.
     """
-    view, reach = step.inputs[0], (part.rows - 1) * rows.stride + rows.extent
-    assert view is not None
+    view, reach = step.view(0), (part.rows - 1) * rows.stride + rows.extent
     there = [(piece.rows, piece) for piece in view.pieces or (view,)]
     found = layout.reader(held_rows(step), there, step.phase.images)(part, reach)
     return [(table, piece) for table, piece in found if table is not None], reach

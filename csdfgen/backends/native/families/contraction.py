@@ -32,8 +32,7 @@ class _Contraction(Family):
         return len(views) == 3 and is_dense(out) and not any(view.pieces for view in views)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        a, b, out = step.inputs[0], step.inputs[1], step.outputs[0]
-        assert a is not None and b is not None
+        a, b, out = step.view(0), step.view(1), step.outputs[0]
         # a row has axes in front of the row axis behind those that follow it: of a (groups, height), of b (width, groups)
         *of_groups, a_step = _steps(a)
         b_step, *b_groups = _steps(b)

@@ -489,8 +489,7 @@ class Convolution(Family):
         return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
-        assert view is not None
+        phase, view, target, pad = step.phase, step.view(0), step.outputs[0], step.workspace
         images, each = phase.images, len(phase.out)
         sums = get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE
         there = [(one.rows, one) for one in view.pieces or (view,)]

@@ -46,8 +46,7 @@ class _Normalization(Family):
         return x is not None and all(not view.pieces and is_dense(view) for view in (x, out))
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        x, out = step.inputs[0], step.outputs[0]
-        assert x is not None
+        x, out = step.view(0), step.outputs[0]
         made = NormalizeStep(
             len(out.rows), prod(out.shape) // self.size, self.size, self.centre, self.epsilon,
             *(None if one is None else constants.weights(one) for one in self.parameters),
@@ -103,8 +102,7 @@ class _Standardization(Family):
         return 2 * FLOAT * (self.channels + PANEL)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        x, out, pad = step.inputs[0], step.outputs[0], step.workspace
-        assert x is not None
+        x, out, pad = step.view(0), step.outputs[0], step.workspace
         images = step.phase.images
         made = StandardizeStep(
             images, len(out.rows) // images, prod(out.shape) // self.channels, self.channels,

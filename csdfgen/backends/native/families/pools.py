@@ -89,8 +89,7 @@ def count_window_values(
     """How many values windows see: of each row of a kernel's output, for rows `out` of the layer's, and of
     each column. count: those of a window at some positions, over an input of so many values.
     """
-    x = layer.inputs[0]
-    assert x is not None
+    x = layer.computed(0)
     outs = out, *(Rows(0, size) for size in spatial_sizes(layer.output)[1:])
     *outer, across = (
         count(*one) for one in zip(spatial_windows(layer), outs, spatial_sizes(x), strict=True)
@@ -118,8 +117,7 @@ class PoolWindows:
     @classmethod
     def of(cls, layer: Layer, step: Step) -> PoolWindows:
         """Those of a step of a pool. layer: the pool, as the kernel knows it."""
-        x, phase = layer.inputs[0], step.phase
-        assert x is not None
+        x, phase = layer.computed(0), step.phase
         rows, *inner, across = spatial_windows(layer)
         down = inner[0] if inner else None
         accumulates = get_operator(layer).mode(layer) is Mode.ACCUMULATE
@@ -142,8 +140,7 @@ class PoolWindows:
         """For every piece of what is read, which has some of the channels: the piece, its rows, and where the
         step's rows of these channels are written.
         """
-        view, target = step.inputs[0], step.outputs[0]
-        assert view is not None
+        view, target = step.view(0), step.outputs[0]
         written, low = list(target.rows), 0
         if self.down:
             written = [at for plane in written for at in lines(plane, target, 0, self.high)]

@@ -93,8 +93,7 @@ class Presented(Family):
         inner, copied = self._inner(step)
         before: list[Call] = []
         if copied:
-            stored, rows, values = step.inputs[0], step.phase.ins[0], inner.inputs[0]
-            assert stored is not None and rows is not None and values is not None
+            stored, rows, values = step.view(0), step.phase.held(0), inner.view(0)
             array = present_slab(view_array(stored, constants.memory), step.layer, 0, rows)
             before = [(np.copyto, (view_array(values, constants.memory), array))]
         return [*translate_calls(before, constants), *self.family.lower(inner, constants)]
@@ -114,12 +113,11 @@ class Presented(Family):
     def _inner(self, step: Step) -> tuple[Step, int]:
         """The step on stored rows, and the bytes of the workspace that these take."""
         stored, rows, pad, x = (
-            step.inputs[0],
-            step.phase.ins[0],
+            step.view(0),
+            step.phase.held(0),
             step.workspace,
-            self.twin.inputs[0],
+            self.twin.computed(0),
         )
-        assert stored is not None and rows is not None and x is not None
 
         def on(view: View, taken: int) -> Step:
             behind = align_size(taken)
@@ -138,8 +136,7 @@ class Presented(Family):
 
 def _rows_of(stored: View, layer: Layer, x: Tensor, rows: Rows) -> View:
     """Rows along the axis of another form of a layer's input, where they are stored evenly spaced."""
-    given = layer.inputs[0]
-    assert given is not None
+    given = layer.computed(0)
     apart = stored.rows[1] - stored.rows[0] if stored.count > 1 else 0
     # a tensor without a row axis is one row with all axes
     steps = stored.strides if given.row_axis is None else (apart, *stored.strides)

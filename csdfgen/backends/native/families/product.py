@@ -85,9 +85,8 @@ class Product(Family):
         return adds + count_activations(replace(layer, epilogue=layer.epilogue[adds:]))
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        phase, view, target = step.phase, step.inputs[0], step.outputs[0]
-        held = phase.ins[0]
-        assert view is not None and held is not None
+        phase, view, target = step.phase, step.view(0), step.outputs[0]
+        held = phase.held(0)
         accumulates = get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE
         elements = prod(view.shape)
         if accumulates:
@@ -130,8 +129,7 @@ class FourBits(Product):
     kernels = ("gemm_4_of",)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        view, target, given = step.inputs[0], step.outputs[0], step.layer.constants
-        assert view is not None
+        view, target, given = step.view(0), step.outputs[0], step.layer.constants
         written, (weights, bias) = split_offsets(target, self.outputs), self.packed()
         after = replace(step.layer, epilogue=step.layer.epilogue[_addend(step.layer) is not None :])
         made = Gemm4Step(
@@ -161,8 +159,7 @@ def four_bit_product(layer: Layer) -> Family | None:
 
 def matrix_rows(step: Step, size: int) -> list[int]:
     """Offsets of the rows, of so many elements, of the left operand that a step multiplies."""
-    x, view, images, out = step.layer.inputs[0], step.inputs[0], step.phase.images, step.phase.out
-    assert x is not None and view is not None
+    x, view, images, out = step.layer.computed(0), step.view(0), step.phase.images, step.phase.out
     table = split_offsets(view, size)
     if x.row_axis == step.layer.output.row_axis:
         return table

@@ -94,9 +94,7 @@ class _Recurrent(Family):
         return own + self._of_gates(max(1, steps))
 
     def _steps(self, step: Step) -> int:
-        held = step.phase.ins[0]
-        assert held is not None
-        return len(held)
+        return len(step.phase.held(0))
 
     def _of_gates(self, steps: int) -> int:
         """Bytes of the gates of so many steps."""
@@ -107,8 +105,7 @@ class _Recurrent(Family):
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         given, pad, phase = self.layer.attributes, step.workspace, step.phase
-        held = phase.ins[0]
-        assert held is not None
+        held = phase.held(0)
         written = [self._places(view) for view in self._written(step)]
         read = [(view, self._places(view)) for view in self._read(step)]
         if self.source.row_axis is None:
@@ -195,8 +192,7 @@ class _Recurrent(Family):
 
     def _read(self, step: Step) -> list[View]:
         """The pieces of the input, values last."""
-        view = step.inputs[0]
-        assert view is not None
+        view = step.view(0)
         return [_values_last(one, self.source) for one in view.pieces or (view,)]
 
     def _written(self, step: Step) -> list[View]:

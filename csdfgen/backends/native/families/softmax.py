@@ -42,8 +42,7 @@ class _Softmax(Family):
 
     def _lines(self, step: Step, constants: Constants) -> tuple[tuple[int, ...], tuple[Ref, ...]]:
         """Sizes of a step, and the tables of its rows."""
-        x, out = step.inputs[0], step.outputs[0]
-        assert x is not None
+        x, out = step.view(0), step.outputs[0]
         tables = tuple(constants.rows(view.pool, view.rows) for view in (x, out))
         return (len(out.rows), self.blocks, self.size, self.inner), tables
 
