@@ -250,7 +250,7 @@ def _deadlock(deadlock: Deadlock | None, limited: bool) -> Iterator[str]:
         return
     firings = pluralize(deadlock.firings, "firing")
     yield f"yes{under}, after {firings}; each waits for the next, the last for the first:"
-    yield from (escape(str(wait)) for wait in deadlock.cycle[:_SHOWN])
+    yield from (escape(wait) for wait in deadlock.cycle[:_SHOWN])
     more = len(deadlock.cycle) - _SHOWN
     if more > 0:
         yield f"and {pluralize(more, 'actor')} more, each waiting for the next (--json has all)"

@@ -72,7 +72,7 @@ class Bundle(Command):
             say_json({**facts, "heights": heights, "bytes": file.stat().st_size})
             return
         say(
-            f"{file}: {escape(made.name)}, {pluralize(len(made.files), 'file')} and what times "
+            f"{escape(file)}: {escape(made.name)}, {pluralize(len(made.files), 'file')} and what times "
             f"{pluralize(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
             f"{made.weights_bytes:,}, arena of {made.arena_bytes:,}\n"
             f"there: tar xmzf {file.name} && make -C {made.name} result.json; "

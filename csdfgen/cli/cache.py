@@ -48,5 +48,5 @@ class Cache(Command):
         if kinds:
             say(table("kind", "files", "bytes", rows=rows))
         say(
-            f"{escape(str(path))}: {pluralize(len(left), 'file')}, {format_bytes(total)}; the limit is {format_bytes(most)}"
+            f"{escape(path)}: {pluralize(len(left), 'file')}, {format_bytes(total)}; the limit is {format_bytes(most)}"
         )

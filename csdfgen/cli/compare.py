@@ -65,7 +65,7 @@ class Compare(Command):
         if self.as_json:
             say_json(to_json(found))
         elif self.output is not None:
-            say(f"{self.output}: {' and '.join(map(escape, names))}", wrap=False)
+            say(f"{escape(self.output)}: {' and '.join(map(escape, names))}", wrap=False)
         else:
             _show(found)
 

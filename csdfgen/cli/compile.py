@@ -65,12 +65,12 @@ class Compile(Command):
             say_json({"output": str(file), "model": found.model, **sizes, "library": library})
             return
         say(
-            f"{escape(str(file))}: {escape(found.title)}, {size:,} bytes; constants of {constants:,}, "
+            f"{escape(file)}: {escape(found.title)}, {size:,} bytes; constants of {constants:,}, "
             f"arena of {arena:,}",
             wrap=False,
         )
         if library:
-            say(f"{self.library}: {', '.join(library)}", wrap=False)
+            say(f"{escape(self.library)}: {', '.join(library)}", wrap=False)
 
 
 def _write_library(folder: Path) -> tuple[str, ...]:

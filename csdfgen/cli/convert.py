@@ -127,9 +127,11 @@ class Convert(Command):
         if self.as_json:
             say_json({"output": str(output), **_facts(graph, plan), "branches": taken})
             return
-        say(f"{output}: {graph_sizes(graph)}")
+        say(f"{escape(output)}: {graph_sizes(graph)}")
         for name, then in taken.items():
-            say(f"{output}: of '{escape(name)}' the larger branch, {'then' if then else 'else'}")
+            say(
+                f"{escape(output)}: of '{escape(name)}' the larger branch, {'then' if then else 'else'}"
+            )
 
     def _read_graph(self, asked: Asked, suffix: str) -> Sdf3File:
         """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped

@@ -68,7 +68,7 @@ class EmitC(Command):
             say_json({"output": str(self.output), "model": found.model, **asdict(made)})
             return
         say(
-            f"{self.output}: {escape(made.name)}, {pluralize(len(made.files), 'file')}, {made.name}.c of "
+            f"{escape(self.output)}: {escape(made.name)}, {pluralize(len(made.files), 'file')}, {made.name}.c of "
             f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
             wrap=False,
         )

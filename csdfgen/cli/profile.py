@@ -140,7 +140,7 @@ class Profile(Command):
         columns = (*(f"> {b} images" for b in times.stages[0].batches), "> spread")
         say(
             table("stage from, ms", *columns, rows=rows),
-            f"\n{self.output}: {pluralize(times.count, 'stage')}; load 1 is {times.capacity:.1f} images a second",
+            f"\n{escape(self.output)}: {pluralize(times.count, 'stage')}; load 1 is {times.capacity:.1f} images a second",
         )
 
     def _import(self, result: Path) -> None:
@@ -267,7 +267,7 @@ def _show(profile: DeviceProfile, path: Path) -> None:
         say(f"and {len(layers) - _SHOWN_LAYERS} with smaller errors")
     middle = layers[len(layers) // 2].error.written if layers else 0.0
     say(
-        f"\n{path}: {pluralize(len(layers), 'layer shape')}, {pluralize(len(profile.operators), 'operator kind')}; "
+        f"\n{escape(path)}: {pluralize(len(layers), 'layer shape')}, {pluralize(len(profile.operators), 'operator kind')}; "
         f"median of the largest fit error of each {middle:.1f} %; error: largest distance of launch + rows * slope "
         "from a measured height; spread: between the quartiles of the repeats",
         *(dim_text(f"  {name:<12} {text}") for name, text in profile.conditions.items()),
@@ -294,7 +294,7 @@ def _show_difference(before: Path, after: Path, as_json: bool) -> None:
     if len(found.layers) > _SHOWN_LAYERS:
         say(f"and {len(found.layers) - _SHOWN_LAYERS} that changed less")
     say(
-        f"\n{escape(str(after))} against {escape(str(before))}: {pluralize(len(found.layers), 'layer shape')} in both, "
+        f"\n{escape(after)} against {escape(before)}: {pluralize(len(found.layers), 'layer shape')} in both, "
         f"{found.ratio:.3f} times the time by geometric mean; "
         f"{len(found.only_before)} only in the first, {len(found.only_after)} only in the second",
         *(dim_text(f"  {name}: {old} -> {new}") for name, (old, new) in found.conditions.items()),

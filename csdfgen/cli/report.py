@@ -106,7 +106,7 @@ class Report(Command):
             say_json({**values, "measured": measured and measured.to_json()})
             return
         say(
-            f"{output}: {escape(found.title)}, arena of {format_bytes(plan.planned_bytes)}",
+            f"{escape(output)}: {escape(found.title)}, arena of {format_bytes(plan.planned_bytes)}",
             wrap=False,
         )
 

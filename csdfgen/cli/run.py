@@ -267,7 +267,7 @@ class Run(Command):
             show_memories(plan)
             self._show_end(values)
             if precision is not None:
-                say(f"precision  {escape(str(precision))}")
+                say(f"precision  {escape(precision)}")
             if predicted is not None:
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
             show_overlap(frames, profile)
@@ -276,9 +276,7 @@ class Run(Command):
             if self.layers:
                 _show_layers(spent, peak and peak * self.threads)
             if self.trace is not None:
-                say(
-                    f"\n{escape(str(self.trace))}: {pluralize(len(firings), 'firing')} of one frame"
-                )
+                say(f"\n{escape(self.trace)}: {pluralize(len(firings), 'firing')} of one frame")
             _show_classes(outputs, labels)
         if error is not None:
             raise error
@@ -467,7 +465,7 @@ class Run(Command):
                 table("tensor", "> rows", "> bytes", "why", rows=[*rows, *more]),
             )
         if self.output is not None:
-            say(f"written    {self.output}: {', '.join(map(escape, report['outputs']))}")
+            say(f"written    {escape(self.output)}: {', '.join(map(escape, report['outputs']))}")
 
 
 def _touched(measured: int | None, planned: int) -> str:
@@ -539,7 +537,7 @@ def _show_check(report: Report) -> None:
     for run in report.forced:
         verdict = f"not compared: {run.why}" if run.why else "equal" if run.ok else "wrong"
         say(
-            f"check      with {escape(str(run))}, whatever the conditions are: {verdict}"
+            f"check      with {escape(run)}, whatever the conditions are: {verdict}"
             + ("" if run.why else f", largest difference from onnxruntime {run.max_abs_error:.3g}")
         )
     if report.comparisons is not None and signed_integers(report.plan.network):

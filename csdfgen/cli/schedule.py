@@ -23,7 +23,15 @@ from csdfgen.cli.options import (
     refuse,
 )
 from csdfgen.cli.quantize import Formats, say_formats, say_quality, write_quantized
-from csdfgen.cli.terminal import figures_table, format_bytes, say, say_json, show_progress, table
+from csdfgen.cli.terminal import (
+    escape,
+    figures_table,
+    format_bytes,
+    say,
+    say_json,
+    show_progress,
+    table,
+)
 from csdfgen.errors import prefix_errors
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
@@ -253,7 +261,7 @@ class Schedule(Command):
             what = "" if self.chart is None else f"{self.chart}, "
             firings = pluralize(len(plan.order), "firing")
             say(
-                f"{output}: {what}{firings}, arena of {format_bytes(plan.planned_bytes)}",
+                f"{escape(output)}: {what}{firings}, arena of {format_bytes(plan.planned_bytes)}",
                 wrap=False,
             )
         else:
@@ -321,7 +329,7 @@ class Schedule(Command):
         shown.caption = f"predicted on {made.device}"
         say(shown)
         if self.output is not None:
-            say(f"{self.output}: {pluralize(len(made.entries), 'plan')}", wrap=False)
+            say(f"{escape(self.output)}: {pluralize(len(made.entries), 'plan')}", wrap=False)
 
 
 def _draw(plan: Plan, chart: str, output: Path) -> None:

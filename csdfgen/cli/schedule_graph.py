@@ -66,7 +66,7 @@ def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -
     firings, total = pluralize(len(schedule.firings), "firing"), _total(graph, schedule.capacities)
     if output is not None:
         write_schedule(output, schedule)
-        say(f"{output}: {firings}, {total}")
+        say(f"{escape(output)}: {firings}, {total}")
     elif gantt is None:
         say(
             _channels(graph, schedule.capacities),
@@ -75,7 +75,7 @@ def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -
             f"\n{escape(graph.name)}: {total}",
         )
     if gantt is not None:
-        say(f"{gantt}: {firings} on one processor")
+        say(f"{escape(gantt)}: {firings} on one processor")
 
 
 def render_loops(firings: Sequence[Firing]) -> Text:
@@ -113,7 +113,7 @@ def _start_periodically(command: Schedule, graph: CsdfGraph, capacities: Mapping
         _total(graph, held),
     )
     if gantt is not None:
-        say(f"{gantt}: two periods")
+        say(f"{escape(gantt)}: two periods")
 
 
 def _starts(graph: CsdfGraph, schedule: PeriodicSchedule) -> Table:

@@ -136,7 +136,7 @@ class Front:
             f"{escape(self.profile.name)}; whole layers take {format_bytes(first.figures['whole_layer_live'])}",
         )
         if output is not None:
-            say(f"{output}: {'drawn' if output.suffix else f'{plans}, {PICTURE}, {INDEX}'}")
+            say(f"{escape(output)}: {'drawn' if output.suffix else f'{plans}, {PICTURE}, {INDEX}'}")
 
     def _write(self, output: Path) -> None:
         """Write a folder of plans with picture and index, or only the picture. Every file appears whole,

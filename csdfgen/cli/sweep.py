@@ -97,5 +97,5 @@ class Sweep(Command):
         said += f"; {found.known:,} were known" if found.known else ""
         if found.known < total:
             said += f"; {total - found.known:,} planned in {seconds:.1f} s"
-        say(f"{escape(str(self.output))}: {said}", wrap=False)
-        say(f"{escape(str(drawing))}: predicted time over memory", wrap=False)
+        say(f"{escape(self.output)}: {said}", wrap=False)
+        say(f"{escape(drawing)}: predicted time over memory", wrap=False)

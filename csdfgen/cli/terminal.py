@@ -46,13 +46,13 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def escape(name: str) -> str:
-    """A name from a model as a terminal may show it.
+def escape(name: object) -> str:
+    """A name from a model, or a path, as a terminal may show it.
 
     >>> escape("conv\\x1b[2J")
     'conv\N{REPLACEMENT CHARACTER}[2J'
     """
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(name))
 
 
 def dim_text(text: str) -> Text:

@@ -103,7 +103,7 @@ class Tune(Command):
             for key, height, best, us, second, other in rows[:_SHOWN_LAYERS]
         )
         columns = ("layer shape", "> rows", "variant", "> us", "next best", "> us ")
-        file = escape(str(self.output))
+        file = escape(self.output)
         say(*[table(*columns, rows=shown)] * bool(rows))
         if len(rows) > _SHOWN_LAYERS:
             say(f"and {len(rows) - _SHOWN_LAYERS} more; all of them in {file}")

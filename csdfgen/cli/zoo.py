@@ -15,7 +15,7 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON, OUTPUT, check_suffix
-from csdfgen.cli.terminal import dim_text, mebibytes, say, say_json, table
+from csdfgen.cli.terminal import dim_text, escape, mebibytes, say, say_json, table
 from csdfgen.errors import prefix_errors
 from csdfgen.model.options import declare
 from csdfgen.model.units import pluralize
@@ -126,7 +126,9 @@ class Zoo(Command):
             say_json({**entry.to_json(shape, counts), **smallest, **written})
         elif output is not None:
             parameters = pluralize(counts.parameters, "parameter")
-            say(f"{output}: {entry.name}, input {_sizes(shape)}, {parameters}, {len(data):,} bytes")
+            say(
+                f"{escape(output)}: {entry.name}, input {_sizes(shape)}, {parameters}, {len(data):,} bytes"
+            )
         else:
             _show_network(entry, shape, counts)
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -734,3 +735,30 @@ def test_doctor(csdfgen: Any) -> None:
     assert second_owners({"runtime": ["csdfgen"], "schedules": ["csdfgen", "schedules"]}) == {
         "schedules": ["schedules"]
     }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert zoo:cnn5 -o g.xml",
+        "schedule zoo:cnn5 -o p.json",
+        "schedule zoo:cnn5 --chart arena -o a.svg",
+        "schedule zoo:cnn5 --requests 1,2 -o t.json",
+        "compile zoo:cnn5 -o c.csdfgen --library lib",
+        "emit-c zoo:cnn5 -o c",
+        "bundle zoo:cnn5 -o b.tar.gz",
+        "report zoo:cnn5 --no-measure -o r.html",
+        "compare zoo:cnn5 zoo:cnn5+rows=1 -o d.html",
+        "zoo cnn5 -o m.onnx",
+    ],
+)
+def test_any_name_of_a_file_is_told_on_one_line(csdfgen: Any, tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "two\nlines \x1b[2J"
+    folder.mkdir()
+    words = command.split()
+    places = [
+        str(folder / word) if before in ("-o", "--library") else word
+        for before, word in pairwise(["", *words])
+    ]
+    said = csdfgen(*places).out
+    assert "two\N{REPLACEMENT CHARACTER}lines" in said and "\x1b" not in said
