@@ -118,7 +118,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         *lines,
         "",
         f"Predicted within {statistics.median(errors):.0%} in the median, {max(errors):.0%} at the most. Processor time of one "
-        f"thread, medians of {REPEATS} frames in turn; {machine()}.",
+        f"thread, medians of {REPEATS} interleaved frames; {machine()}.",
     ]
 
 

@@ -207,7 +207,7 @@ def table(rows: Sequence[Measured], backend: str) -> list[str]:
     return [
         *lines,
         "",
-        f"Thread time of one thread, frames in turn, medians; kernels for {code}; {machine('onnxruntime', 'openvino')}.",
+        f"Thread time of one thread, interleaved frames, medians; kernels for {code}; {machine('onnxruntime', 'openvino')}.",
     ]
 
 

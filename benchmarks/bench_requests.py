@@ -335,7 +335,7 @@ def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
         f"plans within a latency take at most {max(one.used for one in found if one.latency):.2f} of it."
     )
     yield ""
-    yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."
+    yield f"One thread, {backend}, medians of interleaved plans; {machine('onnxruntime')}."
 
 
 def alexnet(backend: str, rounds: int) -> list[str]:

@@ -167,7 +167,7 @@ def table(rows: Sequence[Small]) -> list[str]:
         f"Geometric means: of calls to onnxruntime's {mean(ratios):.2f}, worst {max(ratios):.2f}; of the fastest form to its "
         f"fastest {mean(best):.2f}, worst {max(best):.2f}{beside}.",
         "",
-        f"Thread time of one thread, medians, in turn; kernels for {load().instructions}; "
+        f"Thread time of one thread, medians, interleaved; kernels for {load().instructions}; "
         f"{machine('onnxruntime', 'openvino')}. openvino computes in float32.",
     ]
 

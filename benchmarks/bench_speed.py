@@ -234,7 +234,7 @@ def table(rows: Sequence[Timed]) -> list[str]:
         f"{mean(best):.2f}, worst {max(best):.2f}; small plans / onnxruntime {mean(small):.2f}; phased / whole layers, same "
         f"kernels, {mean(phased):.2f}; native / numpy {mean([row.native / row.numpy for row in rows]):.2f}.",
         "",
-        f"Thread time of one thread, medians, frames in turn; kernels for {load().instructions}; "
+        f"Thread time of one thread, medians, interleaved frames; kernels for {load().instructions}; "
         f"{machine('onnxruntime', 'openvino', 'ncnn')}. openvino computes in float32 in the first of its columns and with its "
         "default settings in the second. Bytes are planned: arena and outputs.",
     ]

@@ -57,7 +57,7 @@ def measured() -> str:
     """With the machine, and what could not be measured on it."""
     cells, left = _found()
     more = [f"{one.what}: {one.why}." for one in left if one not in LEFT]
-    where = f"Median frames at 224x224, in turn; {machine('pyopencl')}."
+    where = f"Median frames at 224x224, interleaved; {machine('pyopencl')}."
     return "\n".join((techniques(cells[PART]), *more, where, ""))
 
 

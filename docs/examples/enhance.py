@@ -124,7 +124,7 @@ def main() -> None:
     ours, theirs = stream.seconds / count * 1e3
     figures = stream.figures
     print(f"memory   {figures['arena']:,} bytes; whole layers {figures['whole_layer_live']:,}")
-    print(f"         {figures['outputs']:,} bytes of states and outputs beside either")
+    print(f"         {figures['outputs']:,} bytes of states and outputs in addition to either")
     print(f"equal    {count} frames, within {stream.difference:.1e} of onnxruntime's")
     print(f"time     {ours:.2f} ms for a frame of 16.00 ms; {theirs:.2f} ms in onnxruntime")
 
