@@ -28,10 +28,7 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "1638
 
 
 def measure_onnxruntime_growth(
-    model: str,
-    inputs: Mapping[str, tuple[int, ...]],
-    batch: int,
-    fixed: Mapping[str, np.ndarray],
+    model: str, inputs: Mapping[str, tuple[int, ...]], batch: int, fixed: Mapping[str, np.ndarray]
 ) -> int | None:
     """Bytes by which a process grows in onnxruntime's second frame of a model that is loaded with
     these shapes and constants for inputs (the last argument); None where the system does not report it.

@@ -243,10 +243,7 @@ class Executable:
         return tuple(times)
 
     def measure(
-        self,
-        x: Inputs,
-        out: Mapping[str, np.ndarray] | None = None,
-        on_rows: OnRows | None = None,
+        self, x: Inputs, out: Mapping[str, np.ndarray] | None = None, on_rows: OnRows | None = None
     ) -> tuple[dict[str, np.ndarray], Measurement]:
         """Execute a frame once or twice, and measure its memory, see `measurement.measure_memory`.
 

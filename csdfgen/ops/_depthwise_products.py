@@ -18,16 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._im2col import (
-    Axis,
-    Job,
-    Store,
-    balance_ranges,
-    cut_axes,
-    fill,
-    split,
-    windows,
-)
+from csdfgen.ops._im2col import Axis, Job, Store, balance_ranges, cut_axes, fill, split, windows
 from csdfgen.ops._window_products import (
     CALL,
     FINISHING,

@@ -19,15 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._im2col import (
-    Job,
-    Ranges,
-    Store,
-    balance_ranges,
-    boxes,
-    fill,
-    split,
-)
+from csdfgen.ops._im2col import Job, Ranges, Store, balance_ranges, boxes, fill, split
 from csdfgen.ops.base import PREFERRED, Call, Scratch, align_size
 from csdfgen.ops.spread import Stack
 
@@ -201,10 +193,7 @@ def choose_cheapest(
 
 
 def share_blocks(
-    jobs: Sequence[Job],
-    choose: Callable[[Job, int], _Chosen],
-    itemsize: int,
-    scratch: Scratch,
+    jobs: Sequence[Job], choose: Callable[[Job, int], _Chosen], itemsize: int, scratch: Scratch
 ) -> list[tuple[Job, _Chosen]]:
     """Blocks for jobs that share their arrays: each array is as large as the largest that a job needs.
     Where that is more than there is, jobs are given less until it fits. choose: the blocks of a job

@@ -357,11 +357,7 @@ def first_query_number(layer: Layer, out: Rows) -> int:
 def attention_sizes(layer: Layer) -> tuple[int, int, int]:
     """How many keys there are, and how many channels a key and a value have."""
     rank = find_views(layer)[0].rank
-    return (
-        _length(layer, 1, rank - 2),
-        _length(layer, 1, rank - 1),
-        _length(layer, 2, rank - 1),
-    )
+    return (_length(layer, 1, rank - 2), _length(layer, 1, rank - 1), _length(layer, 2, rank - 1))
 
 
 def _kernel(layer: Layer) -> Emit:

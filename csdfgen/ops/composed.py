@@ -404,11 +404,7 @@ OPERATORS: tuple[Operator, ...] = (
         "FusedConv",
         _fused_conv,
         domain=MICROSOFT,
-        attributes={
-            **CONV.attributes,
-            "activation": "",
-            "activation_params": None,
-        },
+        attributes={**CONV.attributes, "activation": "", "activation_params": None},
         notes="Conv, Add and an activation.",
         multiplies=True,
     ),

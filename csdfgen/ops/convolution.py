@@ -251,12 +251,7 @@ class _Arithmetic:
         depthwise = (
             1 < layer.attributes["group"] == layer.computed(0).shape[1] == layer.output.shape[1]
         )
-        return cls(
-            depthwise,
-            len(layer.output.shape) - 2,
-            layer.output.shape[-1],
-            np.dtype(dtype),
-        )
+        return cls(depthwise, len(layer.output.shape) - 2, layer.output.shape[-1], np.dtype(dtype))
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
         """(group, in, out, kernel...) of every group, as `products` takes them."""

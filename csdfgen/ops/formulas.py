@@ -140,9 +140,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *(Function("HardSigmoid", _times(1 / 6, gate), _SIXTH) for gate in _GATES),
     Function("Mish", _times(1.0, _X, _call("Tanh", _call("Softplus", _X)))),
     Function(
-        "Gelu",
-        _times(0.5, _X, _bell(_call("Erf", _times(sqrt(0.5), _X)))),
-        {"approximate": "none"},
+        "Gelu", _times(0.5, _X, _bell(_call("Erf", _times(sqrt(0.5), _X)))), {"approximate": "none"}
     ),
     *(
         Function("Gelu", _times(0.5, _X, _bell(_call("Tanh", inner))), {"approximate": "tanh"})

@@ -272,11 +272,7 @@ def _build_gather_nd(node: Node) -> Layer:
 
 
 def _flat(
-    indices: np.ndarray,
-    shape: Shape,
-    steps: Shape,
-    scratch: Scratch,
-    calls: list[Call],
+    indices: np.ndarray, shape: Shape, steps: Shape, scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
     """Places of the coordinates along the last axis. shape, steps: of the axes that they are along."""
     found = scratch.take(indices.shape[:-1], "int64")

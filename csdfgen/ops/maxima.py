@@ -32,11 +32,7 @@ _MAX_POOL = next(one for one in POOLS if one.op_type == "MaxPool")
 
 
 def tap_slices(
-    make: Composition,
-    x: Operand,
-    windows: Sequence[Window],
-    lengths: Sequence[int],
-    padding: Any,
+    make: Composition, x: Operand, windows: Sequence[Window], lengths: Sequence[int], padding: Any
 ) -> list[Operand]:
     """Of each tap of windows, in their order, what it reads at every position.
 

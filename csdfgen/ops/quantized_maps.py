@@ -27,17 +27,7 @@ from csdfgen.ops._operands import (
     output_elements,
     set_attributes,
 )
-from csdfgen.ops.base import (
-    MICROSOFT,
-    Alias,
-    Call,
-    Emit,
-    Mode,
-    Operator,
-    Scratch,
-    Work,
-    align_size,
-)
+from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Mode, Operator, Scratch, Work, align_size
 from csdfgen.ops.elementwise import Task, elementwise, same_types
 from csdfgen.ops.integers import (
     BYTES,

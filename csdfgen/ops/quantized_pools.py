@@ -244,11 +244,7 @@ def _pool(
 
 OPERATORS: tuple[Operator, ...] = (
     _pool(
-        AVERAGE_POOL,
-        "QLinearAveragePool",
-        _build_pool(pool_sliding),
-        _average_kernel,
-        _value_type,
+        AVERAGE_POOL, "QLinearAveragePool", _build_pool(pool_sliding), _average_kernel, _value_type
     ),
     _pool(
         GLOBAL_AVERAGE_POOL,

@@ -48,13 +48,7 @@ from csdfgen.ops.integers import (
     read_scalar,
     uses_shifts,
 )
-from csdfgen.ops.linear import (
-    GEMM,
-    MATMUL,
-    can_join_vectors,
-    product_kernel,
-    product_layer,
-)
+from csdfgen.ops.linear import GEMM, MATMUL, can_join_vectors, product_kernel, product_layer
 
 
 def _bias(node: Node, position: int) -> np.ndarray | None:

@@ -136,10 +136,7 @@ def _quantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
     out = task.out
     one = int(zero.reshape(-1)[0]) if zero.size == 1 else zero
-    return [
-        (np.divide, (x, scale, out)),
-        *round_values(out, one, *limits(task.layer.output.dtype)),
-    ]
+    return [(np.divide, (x, scale, out)), *round_values(out, one, *limits(task.layer.output.dtype))]
 
 
 _QUANTIZE = elementwise(
@@ -148,13 +145,7 @@ _QUANTIZE = elementwise(
     lambda node, dtypes: dtypes[2],
     operands=3,
     since=10,
-    attributes={
-        "axis": 1,
-        "block_size": 0,
-        "output_dtype": 0,
-        "precision": 0,
-        "saturate": 1,
-    },
+    attributes={"axis": 1, "block_size": 0, "output_dtype": 0, "precision": 0, "saturate": 1},
     compute_in=lambda dtype: "float32",
     constant_inputs=frozenset({1, 2}),
     notes="to int8, uint8, int16, uint16; per-tensor, per-axis or per-block scales",

@@ -400,10 +400,7 @@ class _Cell:
         def peep(number: int, gate: np.ndarray) -> list[Call]:
             if peepholes is None:
                 return []
-            return [
-                (np.multiply, (c, peepholes[number], other)),
-                (np.add, (gate, other, gate)),
-            ]
+            return [(np.multiply, (c, peepholes[number], other)), (np.add, (gate, other, gate))]
 
         calls = [*self.product(gates), *peep(0, i), *self.function(0, i)]
         if self.layer.attributes["input_forget"]:
@@ -551,10 +548,7 @@ def _ends(
         return None
     numbers = np.arange(work.held.start, work.held.stop, dtype=np.int32)[:, None, None]
     ended = work.scratch.take((len(numbers), len(lengths), 1), "bool")
-    calls += [
-        (np.less, (numbers, lengths[None, :, None], ended)),
-        (np.logical_not, (ended, ended)),
-    ]
+    calls += [(np.less, (numbers, lengths[None, :, None], ended)), (np.logical_not, (ended, ended))]
     return _Ends(ended, states, [work.scratch.take(s.shape, s.dtype) for s in states])
 
 
