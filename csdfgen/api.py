@@ -287,7 +287,7 @@ def report(
     from threadpoolctl import threadpool_limits
 
     from csdfgen.goals.choice import plan as planned
-    from csdfgen.model.given import arrays_by_name
+    from csdfgen.model.given import name_arrays
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
     from csdfgen.reading.zoo import input_span
@@ -297,7 +297,7 @@ def report(
     def given(network: Network) -> Mapping[str, np.ndarray]:
         if inputs is None:
             return random_inputs(network, seed, input_span(network.source) or SYMMETRIC)
-        return arrays_by_name(inputs, [tensor.name for tensor in network.inputs])
+        return name_arrays(inputs, [tensor.name for tensor in network.inputs])
 
     options = {"rows": rows, "fuse": fuse, "image": image}
     of_model = {"precision": None if precision == "float32" else precision}

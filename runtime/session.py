@@ -25,7 +25,7 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import find_mapped_file
 from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import format_repr, mebibytes
-from csdfgen.model.given import arrays_by_name
+from csdfgen.model.given import name_arrays
 from csdfgen.phases.graphs import fixed_inputs_json
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
@@ -331,7 +331,7 @@ class Executable:
 
     def checked(self, x: Inputs) -> dict[str, np.ndarray]:
         """The given inputs by name. Raises InputError for shapes or types that do not fit."""
-        feeds = arrays_by_name(x, [end.name for end in self._inputs])
+        feeds = name_arrays(x, [end.name for end in self._inputs])
         for end in self._inputs:
             array = feeds[end.name]
             if array.shape != end.shape:

@@ -10,7 +10,7 @@ import numpy as np
 from csdfgen.errors import InputError
 
 
-def arrays_by_name(given: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def name_arrays(given: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays of all inputs, in their order; what else is named is left out. Raises InputError."""
     if isinstance(given, np.ndarray) or not isinstance(given, Mapping):  # the first is quick to ask
         if len(names) != 1:

@@ -14,7 +14,7 @@ import numpy as np
 import runtime
 from csdfgen.errors import InputError
 from csdfgen.goals.choice import plan
-from csdfgen.model.given import arrays_by_name
+from csdfgen.model.given import name_arrays
 from csdfgen.model.network import Network
 from csdfgen.precision.ranges import Observer
 
@@ -80,7 +80,7 @@ def calibrate(
 def split_samples(network: Network, inputs: Inputs) -> Iterator[Sample]:
     """Inputs one sample after the other: what has several along axis 0 is cut. Raises InputError."""
     if isinstance(inputs, np.ndarray):
-        inputs = arrays_by_name(inputs, [tensor.name for tensor in network.inputs])
+        inputs = name_arrays(inputs, [tensor.name for tensor in network.inputs])
     several: Sequence[Sample] | Iterable[Sample] = (
         [inputs] if isinstance(inputs, Mapping) else inputs
     )
@@ -91,7 +91,7 @@ def split_samples(network: Network, inputs: Inputs) -> Iterator[Sample]:
 
 
 def _cut(network: Network, given: Sample) -> Iterator[Sample]:
-    arrays, counts = arrays_by_name(given, [tensor.name for tensor in network.inputs]), {}
+    arrays, counts = name_arrays(given, [tensor.name for tensor in network.inputs]), {}
     for tensor in network.inputs:
         array, shape = arrays[tensor.name], network.whole_shape(tensor)
         if array.ndim == len(shape) - 1 and array.shape == shape[1:] and shape[0] == 1:

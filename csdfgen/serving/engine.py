@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.model.describe import format_repr
-from csdfgen.model.given import arrays_by_name
+from csdfgen.model.given import name_arrays
 from csdfgen.model.network import Network
 from csdfgen.model.units import parse_time
 from csdfgen.serving.desk import Desk
@@ -196,7 +196,7 @@ class Engine:
         """Arrays by input name, of types that become the network's, with equally many images. Raises InputError."""
         tensors = self.service.network.inputs
         names = [one.name for one in tensors]
-        found = arrays_by_name(given, names)
+        found = name_arrays(given, names)
         unknown = sorted(map(str, {*given} - {*names})) if isinstance(given, Mapping) else ()
         if unknown:
             raise InputError(

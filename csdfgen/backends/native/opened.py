@@ -21,7 +21,7 @@ from csdfgen.backends.native.prebuilt import list_suitable_libraries
 from csdfgen.cache import get_folder, use
 from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, Fields, parse_json
-from csdfgen.model.given import arrays_by_name
+from csdfgen.model.given import name_arrays
 
 
 class _Tensor(ctypes.Structure):
@@ -97,7 +97,7 @@ class CompiledProgram:
         """Execute a frame; the outputs by name. x: one array, or arrays by input name. Raises InputError if they do not fit, and
         for a NaN that a condition depends on.
         """
-        given, arrays = arrays_by_name(x, [*self.inputs]), []
+        given, arrays = name_arrays(x, [*self.inputs]), []
         for name, shape, dtype, output in self._forms:
             if output:
                 arrays.append(np.empty(shape, dtype))
