@@ -201,24 +201,21 @@ def mean(values: Sequence[float]) -> float:
 def table(rows: Sequence[Timed]) -> list[str]:
     """Markdown, geometric means, and the conditions of the measurement."""
     lines = [
-        "| network | native, ms | spread | onnxruntime, ms | ratio | openvino, ms | by default, ms | ncnn, ms "
-        "| to the best rival | MiB | small plan: MiB | ms | ratio | whole layers, ms | numpy, ms |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| ms | native (spread) | onnxruntime (ratio) | openvino, by default | ncnn | to the best rival | MiB "
+        "| small plan: MiB, ms (ratio) | whole layers | numpy |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        others = row.openvino, row.openvino_default, row.ncnn
+        openvino = (row.openvino, row.openvino_default)
         cells = (
             row.network,
-            f"{1e3 * row.native:.2f}",
-            f"{row.spread:.0%}",
-            f"{1e3 * row.onnxruntime:.2f}",
-            f"{row.native / row.onnxruntime:.2f}",
-            *("" if one is None else f"{1e3 * one:.2f}" for one in others),
+            f"{1e3 * row.native:.2f} ({row.spread:.0%})",
+            f"{1e3 * row.onnxruntime:.2f} ({row.native / row.onnxruntime:.2f})",
+            ", ".join(f"{1e3 * one:.2f}" for one in openvino if one is not None),
+            "" if row.ncnn is None else f"{1e3 * row.ncnn:.2f}",
             f"{row.native / row.best:.2f}",
             f"{row.native_bytes / MIB:.3f}",
-            f"{row.small_bytes / MIB:.3f}",
-            f"{1e3 * row.small:.2f}",
-            f"{row.small / row.onnxruntime:.2f}",
+            f"{row.small_bytes / MIB:.3f}, {1e3 * row.small:.2f} ({row.small / row.onnxruntime:.2f})",
             f"{1e3 * row.whole:.2f}",
             f"{1e3 * row.numpy:.1f}",
         )
@@ -235,35 +232,20 @@ def table(rows: Sequence[Timed]) -> list[str]:
         f"kernels, {mean(phased):.2f}; native / numpy {mean([row.native / row.numpy for row in rows]):.2f}.",
         "",
         f"Thread time of one thread, medians, interleaved frames; kernels for {load().instructions}; "
-        f"{machine('onnxruntime', 'openvino', 'ncnn')}. openvino computes in float32 in the first of its columns and with its "
-        "default settings in the second. Bytes are planned: arena and outputs.",
+        f"{machine('onnxruntime', 'openvino', 'ncnn')}. openvino computes in float32, then with "
+        "its default settings. Bytes are planned: arena and outputs.",
     ]
 
 
 def summary(rows: Sequence[Timed]) -> list[str]:
-    """The same for a reader in a hurry."""
-    lines = [
-        "| network | csdfgen, ms | onnxruntime, ms | time ratio | csdfgen, MiB | onnxruntime, MiB | memory ratio |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in rows:
-        theirs = (f"{row.theirs / MIB:.2f}", f"{row.theirs / row.native_bytes:.1f}")
-        cells = (
-            row.network,
-            f"{1e3 * row.native:.1f}",
-            f"{1e3 * row.onnxruntime:.1f}",
-            f"{row.native / row.onnxruntime:.2f}",
-            f"{row.native_bytes / MIB:.2f}",
-            *(theirs if row.theirs else ("", "")),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    time_mean = mean([row.native / row.onnxruntime for row in rows])
-    memory_mean = mean([row.theirs / row.native_bytes for row in rows if row.theirs])
+    """README's sentence."""
+    times = [row.native / row.onnxruntime for row in rows]
+    memory = [row.theirs / row.native_bytes for row in rows if row.theirs]
     return [
-        *lines,
-        f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |",
-        "",
-        f"Kernels for {load().instructions}; {machine('onnxruntime')}. Times and onnxruntime's bytes are measured, ours planned.",
+        f"- **{mean(times):.2f} of onnxruntime's time** (geometric mean of {len(times)} networks; "
+        f"{min(times):.2f} to {max(times):.2f}), "
+        f"with {min(memory):.1f} to {max(memory):.1f} times less memory ({len(memory)} networks; arena and "
+        "outputs)."
     ]
 
 
