@@ -156,6 +156,7 @@ RESHAPED: Sequence[tuple[tuple[int, ...], tuple[int, ...], int | None]] = [
 ]
 """Shape, shape that is asked for, row axis."""
 
+FAR = 2**63 - 1
 SCATTERED = [5, 1, 4, 4, 0, 7, 2, 9, 6, 3, 11, 8, 10, 0]
 POINTS = np.array([[0, 2], [3, 1], [-1, -3]], np.int64)
 
@@ -177,6 +178,10 @@ def _moved() -> list[Sample]:
         Sample("Concat", (x, Arg((1, 2, 5, 4)), Arg((1, 2, 5, 4), 1)), {"axis": 1}),
         Sample("Split", (Arg((2, 3, 7, 4), 2),), {"axis": 2, "num_outputs": 4}, 18, 4),
         Sample("Slice", (Arg((1, 6, 9, 8), 2), ints(6, -1), ints(1, -4), ints(2, 1), ints(-1, -2))),
+        *(
+            Sample("Slice", (Arg((1, 6, 9, 8), 2), ints(a), ints(b), ints(2), ints(step)))
+            for a, b, step in ((FAR, -FAR, -2), (1, -1, 3), (4, 3, -1), (2, 7, 1))
+        ),
         *(Sample("Gather", (wide, np.array(SCATTERED)), {"axis": axis}) for axis in (1, -3)),
         *(Sample("Gather", (wide, np.array(one)), {"axis": 2}, label=f"{one}") for one in (3, [0, 0, 2, 4], [[3, 1]])),
         Sample("Gather", (Arg((12, 3), 0), np.array([SCATTERED + SCATTERED[::-1]] * 3)), {"axis": 0}),
@@ -195,6 +200,10 @@ def _moved() -> list[Sample]:
         Sample("Pad", (Arg((1, 3, 5, 4), 2, "bool"), ints(0, 0, 1, 1, 0, 0, 1, 1), number(1, "bool"))),
         Sample("Pad", (x, ints(0, 0, -1, -1, 0, 0, 2, -1))),
         Sample("Pad", (Arg((1, 3, 2, 5), 2), ints(0, 0, 5, 0, 0, 0, 5, 0))),
+        *(
+            Sample("Pad", (one, ints(*pads)), {"mode": "wrap"}, 19)
+            for one, pads in ((Arg((3, 4)), (2, 1, 1, 1)), (x, (0, 0, 2, 1, 0, 0, 1, 2)))
+        ),
         Sample("Pad", (x, ints(0, 0, 0, 0, 0, 0, 0, 0))),
         *(
             Sample("TopK", (values, ints(count)), {"largest": largest}, 11, 2, hides_nan=best)
