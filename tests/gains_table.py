@@ -14,7 +14,7 @@ NETWORKS = (
 )  # fmt: skip
 
 HEAD = (
-    "| network | weights | maps, whole layers | maps, csdfgen | less by | in all, of weights and whole layers |",
+    "| MiB | weights | feature maps, whole layers | feature maps, csdfgen | factor | all memory, of whole layers |",
     "|---|---:|---:|---:|---:|---:|",
 )
 

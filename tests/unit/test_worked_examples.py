@@ -102,7 +102,7 @@ def test_an_option(tmp_path: Path) -> None:
     words = " ".join(
         shown.replace("│", " ").split()
     )  # of a box, whose columns are as wide as the longest option
-    assert shown.count("--reserve") == 5 and "Of --memory the bytes that a" in words
+    assert shown.count("--reserve") == 5 and "With --memory: the bytes that a" in words
 
 
 COMMAND = """
