@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.op_harness import Arg, Sample, heights
 from tests.op_samples import SAMPLES
+from tests.op_samples.quantized import SAMPLES as BYTES
 from tests.op_samples.quantized import U8, one
 from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
@@ -287,8 +289,9 @@ _LARGER = (
         for masks, given in (((), {"is_causal": 1}), ((constant(_RNG, heads, 300, 300),), {}))
     ),
     one("QLinearGlobalAveragePool", U8, (1, 70, 6, 7)),
+    *(sample for sample in BYTES if sample.op_type in ("QLinearConv", "QLinearSoftmax")),
 )
-"""Of kernels that share no sample of `SAMPLES`."""
+"""Of kernels that share no sample of `SAMPLES`, or not in every layout."""
 
 
 @pytest.mark.networks
@@ -309,8 +312,9 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bound, "divide_among_threads", recorded)
     alone = NativeKernels(load())
     together = alone.shared(count)
-    for number, sample in enumerate((*SAMPLES[count - 2 :: 3 * count - 5], *_LARGER)):
-        layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+    some = zip(SAMPLES[count - 2 :: 3 * count - 5], cycle(LAYOUTS), strict=False)
+    for sample, layout in (*some, *((larger, LAYOUTS[0]) for larger in _LARGER)):
+        layer, feeds = sample.layer(), sample.feeds()
         height = heights(layer)[-1]
         sizes = declared(layer, height, layout, None, alone)
         wanted = run_scattered(layer, feeds, height, layout, None, sizes, alone)
