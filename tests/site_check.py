@@ -1,7 +1,8 @@
 """Every page of the website, and the pages that csdfgen writes, in a real browser: `python -m tests.site_check`, after
 `make site`. Screenshots at the widths of a telephone and of a desk, light and dark, go into .site-check/.
 
-A page fails where it is wider than a telephone, lacks a picture, logs an error, or fetches from elsewhere.
+A page fails where it is wider than a telephone, lacks a picture, logs an error, fetches from elsewhere, or breaks a name of
+code in a table of a wide screen in its middle.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ PROBE = """(async () => {
     missing: images.filter((one) => !one.naturalWidth).map((one) => one.src),
     wide: Math.max(document.documentElement.scrollWidth, document.body.scrollWidth),
     tall: document.documentElement.scrollHeight,
+    broken: [...document.querySelectorAll("td > code, th > code")]
+      .filter((one) => /^[\\w.=]+$/.test(one.textContent) && one.getClientRects().length > 1)
+      .map((one) => one.textContent),
   };
 })()"""
 
@@ -117,6 +121,8 @@ def look(browser: Browser, base: str, page: str) -> list[str]:
             found += [f"picture {one} is missing" for one in seen["missing"]]
             if narrow and seen["wide"] > width:
                 found.append(f"is {seen['wide']} pixels wide on a screen of {width}")
+            if not narrow:
+                found += [f"breaks {one} in the middle" for one in seen["broken"]]
             found += errors_of(browser.events, base)
             name = page.strip("/").replace("/", "-").removesuffix(".html") or "index"
             shoot(browser, SHOTS / f"{name}-{width}-{scheme}.png", width, seen["tall"])
