@@ -94,12 +94,13 @@ def _line(cells: Sequence[str]) -> str:
 def _users(names: Sequence[str]) -> str:
     """The commands that take an option, as short as can be."""
     every = [str(one.name) for one in application("").registered_commands]
-    if len(names) > len(every) // 2:
-        left = [one for one in every if one not in names]
-        return f"all but {', '.join(f'`{one}`' for one in left)}"
+    left = [f"`{one}`" for one in every if one not in names]
     together = set(PLANNING) <= set(names)
     others = [f"`{one}`" for one in names if not (together and one in PLANNING)]
-    return ", ".join(["planning"] * together + others)
+    listed = ["planning"] * together + others
+    if len(left) < len(listed):
+        return f"all but {', '.join(left)}" if left else "all"
+    return ", ".join(listed)
 
 
 def whole_page() -> str:

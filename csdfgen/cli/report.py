@@ -28,7 +28,7 @@ PlanArgument = Annotated[
         "MODEL|PLAN", "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json)."
     ),
 ]
-PageOption = Annotated[Path | None, Option("Write a page.", "FILE.html", names=OUTPUT)]
+PageOption = Annotated[Path | None, Option("Write an HTML page.", "FILE.html", names=OUTPUT)]
 
 _REPEAT = 5
 _LIBRARIES = ("numpy", "onnx", "onnxruntime")

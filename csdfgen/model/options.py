@@ -158,7 +158,8 @@ class PlanOptions:
         0.0, kind=kinds.TIME, panel=GOALS,
     )  # fmt: skip
     energy: float = declare(
-        "With --requests: the energy limit for all images on --device, static power included: 2J, 500mJ.",
+        "With --requests: the energy limit for all images on --device (power times time, plus operations and "
+        "bytes): 2J, 500mJ.",
         0.0, kind=kinds.ENERGY, panel=GOALS,
     )  # fmt: skip
     threads: int = declare(
@@ -189,8 +190,8 @@ class PlanOptions:
         "fast", kind=word("fast", "exact"), panel=GOALS, shown="fast",
     )  # fmt: skip
     result: str = declare(
-        "stored: outputs are arrays outside the arena; arena: they are views of the arena, valid until the next "
-        "frame; streamed: rows are passed on as they are computed.",
+        "stored: outputs are arrays outside the arena; arena: zero-copy views of the arena; "
+        "streamed: rows are passed on as they are computed.",
         "stored", kind=word("stored", "arena", "streamed", hidden=("auto",)), panel=GOALS,
         shown="arena if that saves much memory, else stored", asked="auto",
     )  # fmt: skip

@@ -63,7 +63,7 @@ OPTION = """
 import inspect
 import csdfgen
 from csdfgen.cli import main
-from csdfgen.cli.options import source_of
+from csdfgen.cli.options import parse_source
 from csdfgen.files import Fields
 from csdfgen.model.options import DEFAULTS, OPTIONS, PlanOptions
 from csdfgen.sweeps.axes import AXES
@@ -73,7 +73,7 @@ net = csdfgen.load("zoo:lenet5")
 plan = csdfgen.plan(net, reserve="4KiB", backend="numpy")
 assert plan.options.reserve == 4096 and csdfgen.plan(net, backend="numpy").options.reserve == 0
 assert "reserve" in inspect.signature(csdfgen.plan).parameters
-assert "reserve: Of `memory` the bytes that a plan leaves free" in inspect.getdoc(csdfgen.plan)
+assert "reserve: With `memory`: the bytes that a plan leaves free" in inspect.getdoc(csdfgen.plan)
 try:
     csdfgen.plan(net, reserve="4 parsecs")
 except csdfgen.errors.InputError as error:
@@ -85,7 +85,7 @@ assert values["reserve"] == 4096 and "reserve" not in DEFAULTS.to_json()
 assert PlanOptions.from_fields(Fields(values, "a.json")) == plan.options
 assert plan.options.digest != csdfgen.plan(net, backend="numpy").options.digest
 assert AXES["reserve"].read("4KiB") == 4096 and COLUMNS["reserve_bytes"] == "integer"
-assert source_of("zoo:lenet5+reserve=4KiB").asked.given == {"reserve": 4096}
+assert parse_source("zoo:lenet5+reserve=4KiB").asked.given == {"reserve": 4096}
 for command in ("schedule", "run", "report", "convert", "emit-c"):
     assert main([command, "--help-all"]) == 0
 assert main(["schedule", "zoo:lenet5", "--backend", "numpy", "--reserve", "4KiB", "-o", "b.json"]) == 0
