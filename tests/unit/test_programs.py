@@ -38,8 +38,8 @@ ELSEWHERE = """
 import sys
 import numpy as np
 from tests.program_file import read_program
-from csdfgen.backends.registry import kernels_of
-kernels, program = kernels_of(sys.argv[1]), read_program("program.zip")
+from csdfgen.backends.registry import load_backend
+kernels, program = load_backend(sys.argv[1]), read_program("program.zip")
 bound = kernels.bind(program, kernels.allocate(program.pools), kernels.upload(program.constants))
 arrays = dict(np.load("given.npz"))
 for number, port in enumerate(program.ports):
