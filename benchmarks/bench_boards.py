@@ -146,10 +146,7 @@ def _difference(name: str, feeds: Mapping[str, np.ndarray], plan: Plan, data: by
 
 def table(rows: Sequence[Sizes]) -> list[str]:
     """The table of the page."""
-    lines = [
-        f"| {' | '.join(COLUMNS)} |",
-        f"|---|---|{'---:|' * (len(COLUMNS) - 2)}",
-    ]
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|---|---|{'---:|' * (len(COLUMNS) - 2)}"]
     for one in rows:
         sizes = (one.whole, one.arena, one.ports)
         lines.append(

@@ -35,13 +35,7 @@ import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
 from csdfgen.devices.files import write_profile
-from csdfgen.devices.measure import (
-    HEIGHTS,
-    Measurements,
-    Sampler,
-    make_profile,
-    sample_network,
-)
+from csdfgen.devices.measure import HEIGHTS, Measurements, Sampler, make_profile, sample_network
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import PlanError
@@ -360,7 +354,7 @@ def alexnet(backend: str, rounds: int) -> list[str]:
         f"AlexNet, {ALEXNET} images: **{1e3 * request:.1f} ms** an image in an arena of {plan.planned_bytes / MIB:.2f} MiB, "
         f"**{single / request:.2f}** times as fast as its plan of one image ({1e3 * single:.1f} ms, "
         f"{alone.planned_bytes / MIB:.2f} MiB), and **{request / best:.2f}** of onnxruntime's best time ({told} ms at "
-        f"{', '.join(map(str, THEIRS))} images). One thread, {backend}; {machine('onnxruntime')}.",
+        f"{', '.join(map(str, THEIRS))} images). One thread, {backend}; {machine('onnxruntime')}."
     ]
 
 

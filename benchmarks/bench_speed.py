@@ -284,11 +284,7 @@ _LINE = 0.058
 
 def _points(row: Timed) -> list[tuple[float, float]]:
     """(bytes, seconds) of the plans as parts of onnxruntime's, from the smallest on; equal ones once."""
-    plans = {
-        row.whole_bytes: row.whole,
-        row.small_bytes: row.small,
-        row.native_bytes: row.native,
-    }
+    plans = {row.whole_bytes: row.whole, row.small_bytes: row.small, row.native_bytes: row.native}
     return sorted((size / row.theirs, time / row.onnxruntime) for size, time in plans.items())
 
 

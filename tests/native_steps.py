@@ -102,10 +102,7 @@ class Map:
 
     @classmethod
     def empty(
-        cls,
-        shape: tuple[int, int, int],
-        order: Sequence[int] | None = None,
-        gap: int = 0,
+        cls, shape: tuple[int, int, int], order: Sequence[int] | None = None, gap: int = 0
     ) -> Map:
         """Rows of canaries: the k-th place is that of row order[k]; `gap` floats between pixels."""
         height, width, channels = shape
@@ -193,8 +190,7 @@ def convolved(layer: Convolution, x: np.ndarray, residual: np.ndarray | None = N
     top, left, bottom, right = layer.pads
     rows, columns, _ = layer.out_shape(*x.shape[:2])
     padded = np.pad(
-        x.astype(np.float64),
-        [(max(0, top), max(0, bottom)), (max(0, left), max(0, right)), (0, 0)],
+        x.astype(np.float64), [(max(0, top), max(0, bottom)), (max(0, left), max(0, right)), (0, 0)]
     )
     padded = padded[max(0, -top) :, max(0, -left) :]
     each = layer.weights.shape[1]

@@ -64,10 +64,7 @@ _OPERATORS: dict[str, tuple[str, str]] = {
         f"{_PRODUCT}; STRING activation; FLOAT activation_alpha activation_beta activation_gamma beta",
     ),
     "FusedMatMul": ("F F", f"{_PRODUCT}; INT transBatchA transBatchB"),
-    "GatherBlockQuantized": (
-        "byte index F byte?",
-        "INT bits block_size gather_axis quantize_axis",
-    ),
+    "GatherBlockQuantized": ("byte index F byte?", "INT bits block_size gather_axis quantize_axis"),
     "GroupNorm": ("F G G", _GROUP_NORM),
     "MatMulNBits": (
         "F byte F points? M? F?",

@@ -128,10 +128,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
     """docs/zoo.md."""
     rows = []
     for one in outcomes:
-        cells = (
-            *counted_cells(ZOO[one.name]),
-            f"{one.seconds:.1f}",
-        )
+        cells = (*counted_cells(ZOO[one.name]), f"{one.seconds:.1f}")
         rows.append(f"| {' | '.join(cells)} |\n")
     total = sum(one.seconds for one in outcomes)
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"

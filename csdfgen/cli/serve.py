@@ -41,9 +41,7 @@ class Serve(Command):
         list[str], Argument("MODEL...", "Models (.onnx, .pt2, .prototxt, zoo:NAME), or a folder.")
     ]
     name: list[str] | None = declare(
-        "Model names, in order; by default the file names; repeatable.",
-        None,
-        "NAME",
+        "Model names, in order; by default the file names; repeatable.", None, "NAME"
     )
     policy: str = declare(
         "serial, window, greedy, lbci-paper, lbci or adaptive; settings follow a colon: window:m=10,delay=50ms.",

@@ -162,10 +162,7 @@ _KITER = (
 )
 
 NO_ANSWER = MappingProxyType(
-    {
-        ("t59_autoconc_hang", _THROUGHPUT): "phase index",
-        ("t67_r16_hang", _THROUGHPUT): "16 bits",
-    }
+    {("t59_autoconc_hang", _THROUGHPUT): "phase index", ("t67_r16_hang", _THROUGHPUT): "16 bits"}
 )
 """(graph, question) -> why SDF3 did not end with a throughput."""
 

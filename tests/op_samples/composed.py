@@ -515,10 +515,7 @@ def _rearranged() -> list[Sample]:
         ),
         *(
             _sample("AffineGrid", m, np.array(size), opset=20, align_corners=aligned)
-            for m, size in (
-                (matrices, [2, 3, 5, 4]),
-                (Arg((1, 3, 4)), [1, 3, 3, 5, 4]),
-            )
+            for m, size in ((matrices, [2, 3, 5, 4]), (Arg((1, 3, 4)), [1, 3, 3, 5, 4]))
             for aligned in (0, 1)
         ),
         *(

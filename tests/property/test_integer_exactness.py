@@ -89,11 +89,7 @@ def test_sums_that_end_in_ties(seed: int) -> None:
     none, quarter = np.zeros((), np.int8), np.array(0.25, np.float32)
     out = np.asarray(of_x * np.float32(64 if seed % 2 else 32))
     check(
-        Sample(
-            "QLinearConv",
-            (arg, of_x, ends[0], weights, quarter, none, out, ends[1]),
-            opset=10,
-        ),
+        Sample("QLinearConv", (arg, of_x, ends[0], weights, quarter, none, out, ends[1]), opset=10),
         {0: x},
     )
     for op_type, settings in (

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 
 from csdfgen.dataflow.graph import CsdfGraph
-from schedules.order import (
-    component_numbers,
-    strongly_connected_components,
-    topological_order,
-)
+from schedules.order import component_numbers, strongly_connected_components, topological_order
 from tests.command import python
 from tests.graphs import SEEDED, consistent_graphs
 from tests.native_steps import compiler_missing

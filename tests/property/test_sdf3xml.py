@@ -127,9 +127,7 @@ def test_a_file_is_analysed_as_the_graph_is(graph: CsdfGraph) -> None:
 
 @settings(SEEDED, max_examples=100)
 @given(graphs_and_options())
-def test_capacities_as_channels_give_their_throughput(
-    pair: tuple[CsdfGraph, WriteOptions],
-) -> None:
+def test_capacities_as_channels_give_their_throughput(pair: tuple[CsdfGraph, WriteOptions]) -> None:
     graph, options = pair
     graph = add_serial_loops(graph)
     bounded = sdf3xml.from_xml(sdf3xml.to_xml(graph, WriteOptions(capacities=options.capacities)))

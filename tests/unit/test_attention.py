@@ -261,9 +261,7 @@ def test_scores_of_few_queries_exist_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.__name__)
-def test_rows_of_a_mask_are_read_with_those_of_queries(
-    pattern: Callable[[Nodes], str],
-) -> None:
+def test_rows_of_a_mask_are_read_with_those_of_queries(pattern: Callable[[Nodes], str]) -> None:
     (layer,) = (
         layer
         for layer in fuse(csdfgen.load(_model(pattern))).layers

@@ -187,9 +187,7 @@ def test_outputs_are_those_of_onnxruntime(number: int, backend: str) -> None:
     assert backend == "numpy" or len(bits) == 1
 
 
-def test_parts_take_less_memory_and_change_rounding_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_parts_take_less_memory_and_change_rounding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of parts add their constants before the sum, those of the whole may add them behind it."""
     model = model_of(one_product, tokens=130)
     found = {}

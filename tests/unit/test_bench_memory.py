@@ -156,9 +156,7 @@ def test_figures_that_a_plan_does_not_have_are_left_out() -> None:
     assert new.total == old.total == 12
 
 
-def test_networks_without_their_package_are_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_networks_without_their_package_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(distribution: str, name: str) -> Path:
         raise InputError(f"'{name}' ships in {distribution}, which is not installed")
 

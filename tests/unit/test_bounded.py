@@ -134,10 +134,7 @@ def test_what_is_found_is_onnxruntimes(name: str, rows: str, backend: str) -> No
         feeds = _feeds(model, seed)
         found = runtime.run(plan, feeds)
         outputs = found if isinstance(found, dict) else {model.graph.output[0].name: found}
-        for one in (
-            *check_outputs(model, plan, feeds, outputs),
-            *check_rows(model, plan, feeds),
-        ):
+        for one in (*check_outputs(model, plan, feeds, outputs), *check_rows(model, plan, feeds)):
             assert one.ok, one
         for layer in check_layers(model, plan, feeds):
             assert layer.ok, layer.comparison

@@ -398,9 +398,7 @@ def in_float() -> st.SearchStrategy[onnx.ModelProto]:
 
 @pytest.mark.networks
 @pytest.mark.parametrize("drawn", [controlled_networks, in_float])
-def test_names_of_the_loaders_kind(
-    drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]],
-) -> None:
+def test_names_of_the_loaders_kind(drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]]) -> None:
     found = run_seed(71, some(20, 400), Coverage(), 20.0, partial(crowded, drawn))
     assert not found.message, found.message
 

@@ -164,10 +164,7 @@ def test_a_deadlock_says_who_waits_for_what(call: Call) -> None:
     assert found["deadlock"] is True
     assert [
         (wait["actor"], wait["channel"], wait["there"], wait["needed"]) for wait in found["waiting"]
-    ] == [
-        ("A", "ba", 0, 1),
-        ("B", "ab", 0, 1),
-    ]
+    ] == [("A", "ba", 0, 1), ("B", "ab", 0, 1)]
     assert "'B' phase 1 waits for 1 more token in 'ab' (0 of 1)" in call("dead.json").out
     whole = call("dead.json", "--throughput", "--buffers", "--latency", "--json").json
     assert (whole["throughput"], whole["buffers"]) == ("0", []) and "latency" not in whole

@@ -489,10 +489,7 @@ def test_a_cluster_gives_the_same_table(call: Call, cluster: str) -> None:
 def test_a_worker_refuses(call: Call, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("csdfgen.sweeps.point.program_digest", lambda: "another")
     line = refused(call("sweep", "spec.toml", "-o", "all.csv", "--on", cluster))
-    assert "a worker has another csdfgen" in line and there() == [
-        "net.onnx",
-        "spec.toml",
-    ]
+    assert "a worker has another csdfgen" in line and there() == ["net.onnx", "spec.toml"]
 
 
 @pytest.mark.skipif(NO_DASK, reason="Dask: csdfgen[dask]")

@@ -40,11 +40,7 @@ HEAD = 80 + 12 * 16
 
 
 def check_same(
-    model: Any,
-    path: Path,
-    loaded: dict[str, Any] | None = None,
-    threads: int = 1,
-    **options: Any,
+    model: Any, path: Path, loaded: dict[str, Any] | None = None, threads: int = 1, **options: Any
 ) -> None:
     """A plan and its compiled program have the same outputs, in two frames each, and take the same branches."""
     plan = csdfgen.plan(csdfgen.load(model, **(loaded or {})), backend="native", **options)

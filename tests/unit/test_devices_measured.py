@@ -189,9 +189,7 @@ def test_inputs_of_every_type_are_random() -> None:
     assert set(feeds["count"].flat) == set(range(10)) and set(feeds["flag"].flat) == {False, True}
 
 
-def test_plain_frames_tell_what_the_clock_adds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plain_frames_tell_what_the_clock_adds(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = Sampler.of(csdfgen.load(residual_classifier()), (1, 4))
     monkeypatch.setattr(measure, "_reading", lambda clock: 500)
     assert sampler.reading() == 500  # no plain frame: what it costs behind another reading

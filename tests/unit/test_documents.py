@@ -160,10 +160,7 @@ def test_files_and_functions_of_the_guide_exist() -> None:
         source = (documents.ROOT / path).read_text()
         assert not name or re.search(
             rf"^(?:def|class) {name}\b|^{name}\b.* = ", source, re.MULTILINE
-        ), (
-            path,
-            name,
-        )
+        ), (path, name)
 
 
 def test_the_reference_has_every_public_name() -> None:

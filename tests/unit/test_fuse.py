@@ -156,9 +156,7 @@ def padded_by_value(g: Graph) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "build", [two_readers, an_output_between, not_per_channel, padded_by_value]
 )
-def test_conditions_of_a_rewriting_fail(
-    build: Callable[[Graph], tuple[str, ...]],
-) -> None:
+def test_conditions_of_a_rewriting_fail(build: Callable[[Graph], tuple[str, ...]]) -> None:
     graph = Graph()
     graph.input("x", (1, 4, 12, 9))
     model = graph.model(*build(graph))

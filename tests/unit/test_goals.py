@@ -328,9 +328,7 @@ def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @needs_compiler
-def test_taller_slabs_that_take_too_much_are_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_taller_slabs_that_take_too_much_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     large = bottlenecks(224)
     times = predicted(large, PlanOptions(count="activations"), NATIVE)
     taller = plan_once(times.prepared, times.prepared.at("8"))

@@ -102,10 +102,7 @@ def test_weights_are_widened_in_registers(
     code = TensorProto.BFLOAT16 if form == "bfloat16" else TensorProto.FLOAT16
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
     found, packed = [], []
-    for dtype, of, expected in (
-        (form, code, kernel),
-        ("float32", TensorProto.FLOAT, "gemm_of"),
-    ):
+    for dtype, of, expected in ((form, code, kernel), ("float32", TensorProto.FLOAT, "gemm_of")):
         model = graph_of(nodes, x.shape, of, of, {"w": weights.astype(dtype)})
         plan = csdfgen.plan(csdfgen.load(model), backend="native")
         for count in (1, 2):

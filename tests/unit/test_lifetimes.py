@@ -63,9 +63,7 @@ def test_scratch_is_alive_for_its_firing_alone() -> None:
 
 
 @pytest.mark.parametrize("model", [residual_classifier, squeeze_and_excite, two_inputs])
-def test_whole_layers_hold_what_is_still_read(
-    model: Callable[[], onnx.ModelProto],
-) -> None:
+def test_whole_layers_hold_what_is_still_read(model: Callable[[], onnx.ModelProto]) -> None:
     """Each tensor from its layer to its last reader, outputs to the end."""
     network = csdfgen.load(model())
     made = {t.name: at for at, layer in enumerate(network.layers) for t in layer.outputs}

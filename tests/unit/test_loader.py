@@ -449,8 +449,7 @@ def test_unsupported_operators_are_told_before_anything_else(case: str) -> None:
 
 def test_a_model_of_other_operator_sets_alone_is_refused_for_its_operators() -> None:
     proto = model(
-        "g (float[N,4] x) => (y) { y = ai.onnx.ml.SVMRegressor(x) }",
-        imports=', "ai.onnx.ml": 3',
+        "g (float[N,4] x) => (y) { y = ai.onnx.ml.SVMRegressor(x) }", imports=', "ai.onnx.ml": 3'
     )
     del proto.opset_import[0]
     error = refused(proto, "operators that are not supported: ai.onnx.ml::SVMRegressor")

@@ -291,10 +291,7 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
         f"build([Path({str(small)!r})], compiler=Compiler({slow.command!r}), folder=Path({str(folder)!r}))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        preexec_fn=heed_interrupts,
+        [sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=heed_interrupts
     )
     until = time.monotonic() + 30
     while not (pid.exists() and pid.read_text().strip()):

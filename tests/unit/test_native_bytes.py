@@ -168,10 +168,7 @@ def test_products(sizes: tuple[int, int, int], types: str) -> None:
     bias = case.constant(case.rng.integers(-9999, 9999, outputs).astype(np.int32))
     for node, dtype in (
         (helper.make_node("QLinearMatMul", [*operands, *made], ["y"]), of_x),
-        (
-            helper.make_node("QGemm", [*operands, bias, *made], ["y"], domain="com.microsoft"),
-            of_x,
-        ),
+        (helper.make_node("QGemm", [*operands, bias, *made], ["y"], domain="com.microsoft"), of_x),
         (
             helper.make_node("QGemm", [*operands, bias], ["y"], domain="com.microsoft", alpha=0.5),
             "float32",

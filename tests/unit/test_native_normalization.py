@@ -48,10 +48,7 @@ def samples(rng: np.random.Generator) -> Sequence[tuple[Sample, tuple[int, ...]]
             whole,
         ),
         (Sample("LayerNormalization", (x, given(channels, *size)), {"axis": 1}), whole),
-        (
-            Sample("LayerNormalization", (x, given(*size), given(size[-1])), {"axis": 2}),
-            every,
-        ),
+        (Sample("LayerNormalization", (x, given(*size), given(size[-1])), {"axis": 2}), every),
         (
             Sample(
                 "RMSNormalization",
@@ -130,8 +127,7 @@ def test_threads_compute_the_same_bits(channels: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "given"),
-    [("InstanceNormalization", {}), ("LayerNormalization", {"axis": 1})],
+    ("op_type", "given"), [("InstanceNormalization", {}), ("LayerNormalization", {"axis": 1})]
 )
 def test_a_plan_keeps_one_map(op_type: str, given: dict[str, int]) -> None:
     """The kernel reads rows where they are and writes over them, beside two numbers a channel. All rows are there before

@@ -92,10 +92,7 @@ def test_empty_and_scalar_tensors() -> None:
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (), [5.0])) == 5
 
 
-@pytest.mark.parametrize(
-    "code",
-    [TensorProto.STRING, TensorProto.FLOAT8E4M3FN, 0, 99],
-)
+@pytest.mark.parametrize("code", [TensorProto.STRING, TensorProto.FLOAT8E4M3FN, 0, 99])
 def test_other_element_types_are_refused_by_name(code: int) -> None:
     known = {v: k for k, v in TensorProto.DataType.items()}
     name = known.get(code, "number 99").lower() if code else "undefined"

@@ -302,11 +302,7 @@ def test_the_same_arrays_again_and_again(result: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("into", "most"),
-    [
-        pytest.param(False, 42, id="call"),
-        pytest.param(True, 12, id="run_into"),
-    ],
+    ("into", "most"), [pytest.param(False, 42, id="call"), pytest.param(True, 12, id="run_into")]
 )
 def test_a_frame_of_native_code_makes_few_calls(into: bool, most: int) -> None:
     """Calls, of Python and of C, that the interpreter makes for a frame: what a frame of a small network costs."""

@@ -121,9 +121,7 @@ def test_lines_38_and_42_to_the_letter_do_not_balance(found: dict[str, Finding])
         )
 
 
-def test_lines_38_and_42_where_padding_exceeds_the_stride(
-    found: dict[str, Finding],
-) -> None:
+def test_lines_38_and_42_where_padding_exceeds_the_stride(found: dict[str, Finding]) -> None:
     assert (
         len(found["googlenet"].negative) == 10
     )  # the 7x7 in front and a 5x5 in each of nine modules

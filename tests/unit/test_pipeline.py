@@ -55,9 +55,7 @@ def test_the_bound_is_that_of_the_scratch_that_is_planned() -> None:
     assert found.figures["lower_bound"] <= found.figures["peak_live"]
 
 
-def test_the_least_memory_has_finer_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_least_memory_has_finer_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise they have to save enough for the calls that they take more."""
     monkeypatch.setattr("csdfgen.planning.planner._WORTH", 0.5)
     network = csdfgen.load("zoo:cnn5@64x64")

@@ -85,10 +85,7 @@ FOLDED = {
         ["Tanh", "Conv"],
     ),
     "padding has none": ([unary("Tanh"), by("Add", 3), conv(4)], ["Tanh", "Add", "Conv"]),
-    "both before": (
-        [unary("Tanh"), by("Mul", 3), by("Add", 2), conv(4)],
-        ["Tanh", "Add", "Conv"],
-    ),
+    "both before": ([unary("Tanh"), by("Mul", 3), by("Add", 2), conv(4)], ["Tanh", "Add", "Conv"]),
     "over a tensor": ([conv(4), by("Div", 2, first=True)], ["Conv", "Div"]),
     "by column": ([conv(4), by("Mul", np.arange(1, 8))], ["Conv", "Mul"]),
     "hard swish": ([conv(4), hard_swish, unary("Tanh")], ["Conv", "HardSwish", "Tanh"]),

@@ -244,11 +244,7 @@ def test_plans_have_no_room_to_widen_and_run_everywhere(form: str) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "wanted"),
-    [
-        ((40, 63, 1, 1), {"conv_of"}),
-        ((40, 64, 1, 1), {"pairs"}),
-        ((40, 64, 3, 3), {"pairs"}),
-    ],
+    [((40, 63, 1, 1), {"conv_of"}), ((40, 64, 1, 1), {"pairs"}), ((40, 64, 3, 3), {"pairs"})],
 )
 @FORMS
 def test_weights_in_two_bytes(form: str, shape: tuple[int, ...], wanted: set[str]) -> None:

@@ -64,10 +64,7 @@ def test_a_program_is_written_here_and_run_elsewhere(tmp_path: Path, backend: st
     (x,), (output,) = network.inputs, network.outputs
     assert output.tensor is not None
     image = np.random.default_rng(5).standard_normal(x.shape).astype(np.float32)
-    arrays = {
-        x.name: image,
-        output.name: np.zeros(output.tensor.shape, output.tensor.dtype),
-    }
+    arrays = {x.name: image, output.name: np.zeros(output.tensor.shape, output.tensor.dtype)}
     np.savez(tmp_path / "given.npz", **arrays)  # type: ignore[arg-type]
     subprocess.run([sys.executable, "-c", ELSEWHERE, backend], cwd=tmp_path, check=True)
     made = np.load(tmp_path / "made.npz")[output.name]

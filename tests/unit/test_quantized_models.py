@@ -232,10 +232,7 @@ PATTERNS = {
         lambda p, x: p.node("Gemm", p.node("Flatten", x), p.weight((252, 5), axis=1)),
         {"QGemm": 1, "Flatten": 1},  # which moves integers, though the file does not say so
     ),
-    "MatMul": (
-        lambda p, x: p.node("MatMul", x, p.weight((7, 5), axis=1)),
-        {"QLinearMatMul": 1},
-    ),
+    "MatMul": (lambda p, x: p.node("MatMul", x, p.weight((7, 5), axis=1)), {"QLinearMatMul": 1}),
     "float bias": (
         lambda p, x: conv(p, x, p.constant(np.linspace(-0.3, 0.4, 6, dtype=np.float32))),
         {"QLinearConv": 1},

@@ -283,9 +283,7 @@ def test_too_little_memory_says_the_least_that_does(network: Network, way: str) 
 
 
 @pytest.mark.networks
-def test_a_request_takes_no_more_than_its_images_one_by_one(
-    branches: Network,
-) -> None:
+def test_a_request_takes_no_more_than_its_images_one_by_one(branches: Network) -> None:
     with pytest.raises(PlanError, match="below the") as one:
         csdfgen.plan(branches, memory=4, backend="numpy")
     with pytest.raises(PlanError, match="the least that was found is") as several:

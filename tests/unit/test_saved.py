@@ -377,9 +377,7 @@ def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
     assert all(held[b.name] <= limits[b.name] for b in prepared.buffers)
 
 
-def test_an_order_that_needs_more_is_found_in_the_buffers(
-    network: Network,
-) -> None:
+def test_an_order_that_needs_more_is_found_in_the_buffers(network: Network) -> None:
     graph = graph_for(network, tokens="rows")
     least = plan_from_schedule(network, schedule_distribution(graph, size_storage(graph, "live")))
     limits = row_limits(

@@ -245,9 +245,7 @@ def test_firing_order_is_the_same_by_numbers() -> None:
         ]
 
 
-def test_orders_share_what_does_not_depend_on_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_orders_share_what_does_not_depend_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, counted = cnn5(), list[CsdfGraph]()
     alone = {policy: firing_order(graph, policy) for policy in POLICIES}
     count = policies.repetition_vector

@@ -671,10 +671,7 @@ def test_command_line(
     }
     assert [
         (entry["size"], entry["throughput"], entry["capacities"]) for entry in values["buffers"]
-    ] == [
-        (1, "1/5", {"ab": 1}),
-        (2, "1/3", {"ab": 2}),
-    ]
+    ] == [(1, "1/5", {"ab": 1}), (2, "1/3", {"ab": 2})]
     assert values["tool"]["title"] == "SDF3" and values["tool"]["path"] == str(tool)
     monkeypatch.setenv("CSDFGEN_SDF3", str(tool.parent))
     assert main(("analyze", path, "--engine", "sdf3")) == 0

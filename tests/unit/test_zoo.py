@@ -80,10 +80,7 @@ def test_shapes_are_those_that_onnx_infers(name: str) -> None:
     declared = shapes(model)
     assert tuple(
         model.graph.input[0].type.tensor_type.shape.dim[k].dim_value for k in (-2, -1)
-    ) == (
-        ZOO[name].height,
-        ZOO[name].width,
-    )
+    ) == (ZOO[name].height, ZOO[name].width)
     onnx.checker.check_model(model)
     del model.graph.value_info[:]
     inferred = shapes(onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True))
