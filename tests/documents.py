@@ -40,7 +40,7 @@ MASKS = (
     (r"measuring the kernels once.*\n", ""),
     (r"\d[\d.,]* ms", "# ms"),
     (r"[\d,]+ launches a frame", "# launches a frame"),
-    (r"[\d,.]+ frames/s; .* measured", "#"),
+    (r"[\d,.]+ frames/s, .* measured", "#"),
     (r"process    peak .*", "#"),
     (r"kernels for \w+", "kernels for #"),
     (r"account    .*", "account #"),
