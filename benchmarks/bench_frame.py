@@ -72,33 +72,27 @@ def measure(name: str, repeats: int) -> Measured:
 
 
 def table(rows: Sequence[Measured]) -> list[str]:
-    """Markdown, with the conditions of the measurement below."""
-    lines = [
-        "| network | csdfgen, ms | onnxruntime, ms | time ratio | arena, MiB | whole layers, MiB | memory ratio |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+    """Means and ranges, with the conditions of the measurement below."""
+    times = _range([m.ratio for m in rows], 2)
+    memory = _range([m.whole / m.slabs for m in rows], 1)
+    return [
+        f"Time of numpy over onnxruntime's: {times}. Memory of whole layers over the arena: {memory}. {len(rows)} networks.",
+        "",
+        conditions(),
     ]
-    for m in rows:
-        cells = (
-            m.name,
-            f"{m.ours * 1e3:.1f}",
-            f"{m.theirs * 1e3:.1f}",
-            f"{m.ratio:.2f}",
-            f"{m.slabs / MIB:.2f}",
-            f"{m.whole / MIB:.2f}",
-            f"{m.whole / m.slabs:.1f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    time_mean = exp(sum(log(m.ratio) for m in rows) / len(rows))
-    memory_mean = exp(sum(log(m.whole / m.slabs) for m in rows) / len(rows))
-    lines.append(f"| **geometric mean** | | | **{time_mean:.2f}** | | | **{memory_mean:.1f}** |")
-    return [*lines, "", conditions()]
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    """The geometric mean, the least and the largest."""
+    mean = exp(sum(map(log, values)) / len(values))
+    return f"**{mean:.{digits}f}** (geometric mean; {min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def conditions() -> str:
     """Where, how and with what it was measured."""
     return (
         f"One thread each, frames interleaved, medians; {machine('onnxruntime')}. "
-        "Times are measured, memory is planned (a frame touches just that much of the arena); whole layers are modelled."
+        "Times are measured, memory is planned; whole layers are modelled."
     )
 
 

@@ -87,7 +87,8 @@ REASONS = MappingProxyType(
             lambda path: any(len(set(actor.execution_times)) > 1 for actor in _overlapping(path)),
         ),
         "phase index": Reason(
-            "SDF3 computes the phase of overlapping firings modulo 2^64: wrong unless there are a power of two",
+            "SDF3 computes the phase of overlapping firings modulo 2^64, which is wrong unless the number of "
+            "phases is a power of two",
             "5.5",
             lambda path: any(actor.phases & (actor.phases - 1) for actor in _overlapping(path)),
         ),
