@@ -132,7 +132,7 @@ class Front:
         first, plans = self.points[0].plan, pluralize(len(self.points), "plan")
         say(
             table(*columns, *more, "rows", rows=rows),
-            f"\n{escape(first.network.name)}: {plans} that no other beats in memory and in time, predicted on "
+            f"\n{escape(first.network.name)}: Pareto front of {plans} in memory and time, predicted on "
             f"{escape(self.profile.name)}; whole layers take {format_bytes(first.figures['whole_layer_live'])}",
         )
         if output is not None:
