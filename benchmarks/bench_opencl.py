@@ -291,9 +291,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = (
         f"{counted}; {how.repeats} rounds; {choose_device()}; {machine('pyopencl', 'tinygrad')}."
     )
-    for part in options.parts or PARTS:
+    for number, part in enumerate(options.parts or PARTS):
         lines = []
-        for line in chain(PARTS[part](how), ("", about)):
+        for line in chain(PARTS[part](how), ("", "Conditions as above." if number else about)):
             lines.append(line)
             print(line, flush=True)
         if options.write:

@@ -254,9 +254,8 @@ def lines_of(found: Sequence[Result], backend: str) -> list[str]:
 
 def _in_arenas(found: Sequence[Result]) -> list[str]:
     lines = [
-        "| network | one image, MiB | ms | memory, MiB | rows alone, ms | joint, ms | predicted | times as fast as one image "
-        "| as rows alone |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| ms an image (MiB) | one image | rows alone | joint (predicted) | faster than one image | than rows alone |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     gains: list[tuple[float, float]] = []
     for name in dict.fromkeys(one.network for one in found):
@@ -264,13 +263,13 @@ def _in_arenas(found: Sequence[Result]) -> list[str]:
         single, joint, rows = at[SINGLE], at[JOINT], at[ROWS]
         gains.append((single.measured / joint.measured, rows.measured / joint.measured))
         cells = (
-            name, f"{single.bytes / MIB:.2f}", f"{1e3 * single.measured:.2f}", f"{ARENAS * single.bytes / MIB:.2f}",
-            f"{1e3 * rows.measured:.2f}", f"{1e3 * joint.measured:.2f}", f"{1e3 * joint.predicted:.2f}",
-            f"{gains[-1][0]:.2f}", f"{gains[-1][1]:.2f}",
+            name, f"{1e3 * single.measured:.2f} ({single.bytes / MIB:.2f})",
+            f"{1e3 * rows.measured:.2f} ({ARENAS * single.bytes / MIB:.2f})",
+            f"{1e3 * joint.measured:.2f} ({1e3 * joint.predicted:.2f})", f"{gains[-1][0]:.2f}", f"{gains[-1][1]:.2f}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     means = [exp(statistics.fmean(map(log, column))) for column in zip(*gains, strict=True)]
-    last = ("**geometric mean**", *[""] * 6, f"**{means[0]:.2f}**", f"**{means[1]:.2f}**")
+    last = ("**geometric mean**", *[""] * 3, f"**{means[0]:.2f}**", f"**{means[1]:.2f}**")
     return [*lines, f"| {' | '.join(last)} |"]
 
 
@@ -293,13 +292,13 @@ def _in_whole(found: Sequence[Result]) -> list[str]:
 
 def _in_time(found: Sequence[Result]) -> list[str]:
     lines = [
-        "| network | latency of all images, ms | memory, MiB | predicted, ms | measured, ms | of the latency |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| network | latency of all images, ms | memory, MiB | measured, ms (predicted) | of the latency |",
+        "|---|---:|---:|---:|---:|",
     ]
     for one in found:
         cells = (
-            one.network, f"{1e3 * one.latency:.1f}", f"{one.bytes / MIB:.2f}", f"{1e3 * IMAGES * one.predicted:.1f}",
-            f"{1e3 * IMAGES * one.measured:.1f}", f"{one.used:.2f}",
+            one.network, f"{1e3 * one.latency:.1f}", f"{one.bytes / MIB:.2f}",
+            f"{1e3 * IMAGES * one.measured:.1f} ({1e3 * IMAGES * one.predicted:.1f})", f"{one.used:.2f}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines

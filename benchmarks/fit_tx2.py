@@ -151,20 +151,19 @@ def _table(
     for one in found:
         groups.setdefault(key(one), []).append(one)
     lines = [
-        f"| {name} | rows | measured, ms | {PUBLISHED}, ms | of measured | median distance | {SWEPT}, ms | of measured | "
-        "median distance |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"| {name} (rows) | measured, ms | {PUBLISHED}, ms (of measured; median distance) | {SWEPT} |",
+        "|---|---:|---:|---:|",
     ]
     for group in order or sorted(groups):
         members = groups[group]
         measured = sum(one.row.ms for one in members)
-        cells = [group, str(len(members)), f"{measured:.2f}"]
+        cells = [f"{group} ({len(members)})", f"{measured:.2f}"]
         for profile in ("published", "swept"):
             total = sum(getattr(one, profile) for one in members)
             distance = statistics.median(
                 abs(getattr(one, profile) / one.row.ms - 1) for one in members
             )
-            cells += [f"{total:.2f}", f"{total / measured:.2f}", f"{distance:.0%}"]
+            cells.append(f"{total:.2f} ({total / measured:.2f}; {distance:.0%})")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
