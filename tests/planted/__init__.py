@@ -60,11 +60,11 @@ def faults() -> tuple[Fault, ...]:
 def found() -> dict[str, tuple[str, str]]:
     """Name of a fault -> the tier that found it ("sample", "rest" or "none"), and the test."""
     rows = [line.split("\t") for line in FOUND.read_text(encoding="utf-8").splitlines()]
-    return {name: (tier, test) for name, tier, test in rows}
+    return {name: (tier, test) for tier, name, test in rows}
 
 
 def summary() -> str:
-    """The table of docs/contributing.md: kinds of faults that were tried, and how many each tier finds."""
+    """A table of the kinds of faults that were tried, and how many each tier finds."""
     known = found()
     tiers = {one: known[one.name][0] for one in faults() if one.name in known}
     kinds = sorted({one.kind for one in tiers})

@@ -1,4 +1,6 @@
-"""`python -m tests.planted record|run|dear`: notes which tests reach the faults, tries each, writes which tests are dear."""
+"""`python -m tests.planted record|run|table|dear`: notes which tests reach the faults, tries each, keeps what was found, and
+writes which tests are dear.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,30 @@ import json
 import re
 from pathlib import Path
 
-from tests.planted import ROOT, faults
+from tests.planted import FOUND, ROOT, faults, found, summary
 from tests.planted.run import dear, reached, record, try_faults
+
+
+def keep_found(folder: Path) -> None:
+    """Add the results of runs to those that are kept; the tier that finds a fault first counts."""
+    tiers, kept = ("sample", "rest", "none"), found() if FOUND.exists() else {}
+    for path in sorted(folder.glob("found-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            before, _ = kept.get(one["name"], ("none", ""))
+            if tiers.index(one["tier"]) <= tiers.index(before):
+                kept[one["name"]] = one["tier"], one["test"]
+    rows = [
+        "\t".join((kept[f.name][0], f.name, kept[f.name][1])) for f in faults() if f.name in kept
+    ]
+    FOUND.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
-    parser.add_argument("what", choices=("record", "run", "dear"), help="record comes first")
+    parser.add_argument(
+        "what", choices=("record", "run", "dear", "table"), help="record comes first"
+    )
     parser.add_argument(
         "--faults", default="", help="only those whose file or name has this regular expression"
     )
@@ -29,6 +48,10 @@ def main() -> int:
         for old in given.out.glob("reach.*"):
             old.unlink()
         return record(everything, reach, rest)
+    if given.what == "table":
+        keep_found(given.out)
+        print(summary())
+        return 0
     if given.what == "dear":
         (ROOT / "tests" / "dear.txt").write_text(
             "".join(f"{name}\n" for name in dear(reached(reach)))

@@ -28,7 +28,7 @@ import pytest
 from tests.planted import ROOT, Fault, probed
 from tests.tiers import in_sample
 
-SAMPLE_SECONDS, REST_SECONDS = 8.0, 15.0
+SAMPLE_SECONDS, REST_SECONDS = 30.0, 30.0
 """Processor time of the tests of a tier that are tried on a fault at most."""
 
 _DEAR = 3.0
@@ -36,9 +36,6 @@ _DEAR = 3.0
 
 _ANEW = 60
 """Tests that are tried at most where the product must be imported anew: for faults of C, and outside of functions."""
-
-_UNKNOWN = 0.5
-"""What a function costs that was not recorded, in seconds."""
 
 _OTHER = 1.0
 """Seconds by which a test is tried later whose file does not name the module."""
@@ -214,26 +211,27 @@ class Planter:
         for item, sampled in zip(session.items, chosen, strict=True):
             of_function[item.nodeid.partition("[")[0]].append((item, sampled))
         unknown = of_function.keys() - {one.function for one in self._tests}
+        tests = {one.test for one in self._tests}
+        known = [
+            item
+            for item, sampled in zip(session.items, chosen, strict=True)
+            if sampled and item.nodeid in tests
+        ]
+        files = {item.nodeid.partition("::")[0] for item in session.items}
         gc.collect()
         self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
         gc.freeze()
         for number, fault in self._wanted:
-            cost: dict[str, float] = {}
-            for one in self._tests:
-                if _reaches(one, number, fault):
-                    own = one.seconds * (1 + len(one.hits) / 40)
-                    cost[one.function] = min(cost.get(one.function, own), own)
-            for name in unknown:  # not recorded: by what its file names
-                if _names(self._copy / name.partition("::")[0], fault.file):
-                    cost[name] = _UNKNOWN
-            for name in cost:  # tests of the module itself come first
-                cost[name] += _OTHER * (
-                    not _names(self._copy / name.partition("::")[0], fault.file)
-                )
-            ranked = sorted(cost, key=cost.__getitem__)
+            mine = {one.test: one for one in self._tests if _reaches(one, number, fault)}
+            direct = {f: _names(self._copy / f, fault.file) for f in files}
+            first = [item for item in known if item.nodeid in mine]
+            first.sort(key=lambda i: _rank(mine[i.nodeid], direct[i.nodeid.partition("::")[0]]))
+            ranked = list(dict.fromkeys(item.nodeid.partition("[")[0] for item in first))
+            # not recorded: by what their files name
+            ranked += [name for name in unknown if direct[name.partition("::")[0]]]
             if not ranked:
                 continue
-            result = {"name": fault.name, "tier": "none", "test": "", "reached": len(ranked)}
+            result = {"name": fault.name, "tier": "none", "test": "", "reached": len(mine)}
             for tier, seconds in (("sample", SAMPLE_SECONDS), ("rest", REST_SECONDS)):
                 if tier not in self._tiers:
                     continue
@@ -242,6 +240,7 @@ class Planter:
                     for name in ranked
                 ]
                 turns = [x for turn in zip_longest(*items) for x in turn if x is not None]
+                turns = list(dict.fromkeys([*first, *turns] if tier == "sample" else turns))
                 if not _DRIVEN.search(fault.file):
                     turns = [item for item in turns if not _DRIVEN.search(item.nodeid)]
                 test = self._failing(fault, turns, seconds)
@@ -341,6 +340,11 @@ def _names(test: Path, file: str) -> bool:
     package, _, name = module.rpartition(".")
     text = test.read_text(encoding="utf-8")
     return module in text or re.search(rf"from {package} import [^)]*?\b{name}\b", text) is not None
+
+
+def _rank(one: Reached, direct: bool) -> float:
+    """Cheap tests come first, those of the module, and those that reach little else."""
+    return one.seconds + len(one.hits) / 100 + _OTHER * (not direct)
 
 
 def _in_sample(items: Sequence[pytest.Item]) -> list[bool]:
