@@ -200,6 +200,14 @@ def declared(
     return [kernels.workspace(step, sizes, limit) for step in steps]
 
 
+def _apart(values: np.ndarray) -> np.ndarray:
+    """The same elements, with ones of another array between them."""
+    held = np.empty((*values.shape, 2), values.dtype)
+    held.view(np.uint8)[...] = PATTERN
+    held[..., 0] = values
+    return held[..., 0]
+
+
 def run_scattered(
     layer: Layer,
     feeds: Mapping[int, np.ndarray],
@@ -210,8 +218,10 @@ def run_scattered(
     kernels: Backend = NUMPY,
 ) -> list[np.ndarray]:
     """All steps, each with the workspace that it declares (or `sizes`) and no byte more; outputs in
-    ONNX axis order.
+    ONNX axis order. Other bytes lie between the elements of constants.
     """
+    if sizes is None:
+        layer = replace(layer, constants={k: _apart(v) for k, v in layer.constants.items()})
     (found,) = _run(layer, [feeds], height, layout, limit, sizes, kernels)
     return found
 

@@ -167,6 +167,7 @@ class Constants:
         self._still: set[Ref] = set()
         self._owners: dict[int, int] = {}
         self._arrays: dict[int, tuple[np.ndarray, Ref]] = {}
+        self._dense: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
     def complete(
@@ -227,16 +228,25 @@ class Constants:
 
     # Arrays --------------------------------------------------------------------------------------
 
-    def weights(self, values: np.ndarray) -> Ref:
-        """Where packed weights are; their bytes count among `packed_bytes`."""
+    def weights(self, values: np.ndarray, *, dense: bool = True) -> Ref:
+        """Where packed weights are, see `dense` and `array`; their bytes count among `packed_bytes`."""
         known = len(self._arrays)
-        found = self.array(values)
+        found = self.dense(values) if dense else self.array(values)
         if len(self._arrays) > known:
             self.packed_bytes += values.nbytes
         return found
 
+    def dense(self, values: np.ndarray) -> Ref:
+        """Where an array is that kernels read one element after the other; one whose elements lie otherwise, such as a number
+        that stands for all, is copied.
+        """
+        if values.flags.c_contiguous:
+            return self.array(values)
+        kept = self._dense.setdefault(id(values), (values, np.ascontiguousarray(values)))
+        return self.array(kept[1])
+
     def array(self, values: np.ndarray) -> Ref:
-        """Where the first element of an array is that programs only read."""
+        """Where the first element of an array is that programs only read, by its strides."""
         known = self._arrays.get(id(values))
         if known is not None:
             return known[1]
@@ -264,6 +274,7 @@ class Constants:
         """Have the bytes of all arrays elsewhere, and forget the arrays that were given."""
         self.blocks = [Block(start, moved(values)) for start, values in self.blocks]
         self._arrays.clear()
+        self._dense.clear()
         self._owners.clear()
 
     def block(self, offset: int) -> Block:

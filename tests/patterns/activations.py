@@ -160,7 +160,7 @@ def gated(net: Growing, x: Kind) -> Kind:
 
 
 def _axis(x: Value) -> int:
-    return 2 if isinstance(x, Tokens) else 1
+    return -1 if isinstance(x, Tokens) else 1
 
 
 def parted(net: Growing, x: Kind) -> Kind:

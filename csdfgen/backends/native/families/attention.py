@@ -94,7 +94,7 @@ class _Attention(Family):
         shape = (*batch, count, self.keys)
         masks, pool, apart = list[int](), WEIGHTS, 1
         for mask in operator.slice_masks(self.layer, out):
-            at = constants.weights(mask).offset
+            at = constants.weights(mask, dense=False).offset
             masks += _starts(np.broadcast_to(mask, shape), at)
         for position, (tensor, view) in enumerate(zip(self.layer.inputs, step.inputs, strict=True)):
             if position >= MASKS and tensor is not None and view is not None:

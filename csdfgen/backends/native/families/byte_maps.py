@@ -80,7 +80,7 @@ class _ByteMaps(Family):
         for number, one in enumerate(self.operands):
             if isinstance(one, int):
                 continue
-            at, first = constants.array(one), 0 if one.size == 1 else low
+            at, first = constants.dense(one), 0 if one.size == 1 else low
             rows = (at.offset + first * one.itemsize,) * len(target.rows)
             places.insert(number, Place(at.pool, rows, 0, one.size > 1 and high - low > 1))
             sizes.insert(number, 1)
@@ -112,7 +112,7 @@ def _made(
     return ByteMapStep(
         work.operation, len(target.rows), columns, channels, *work.bounds, work.flips, work.zeros, work.zero,
         tuple(one >> HALF for one in work.numbers), tuple(one & (1 << HALF) - 1 for one in work.numbers),
-        work.shift, work.settings, None if work.table is None else constants.array(work.table),
+        work.shift, work.settings, None if work.table is None else constants.dense(work.table),
         tuple(sources), constants.rows(target.pool, target.rows), target.stride * written,
     )  # fmt: skip
 

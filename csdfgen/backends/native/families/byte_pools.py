@@ -83,7 +83,7 @@ class _Windows(Family):
             high, wide, *_ = windows.fields
             counts = np.array([1, *range(1, high * wide + 1)], np.float32)
             pairs = np.stack(find_count_shifts(layer, counts), -1)
-            by = constants.array(packing.aligned(pairs, "int32"))
+            by = constants.dense(packing.aligned(pairs, "int32"))
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = ByteAverageStep(

@@ -103,7 +103,7 @@ class _Maps(Family):
         whole = dense and (channels < FEW or all(one.size == 1 for one in given))
         for k, one in enumerate(given):
             values = self._constant(k, one, low, high, columns if whole else 1)
-            at = constants.array(values)
+            at = constants.dense(values)
             rows = (at.offset,) * len(target.rows)
             places.append(Place(at.pool, rows, 0, values.size > 1))
         if whole:

@@ -208,7 +208,7 @@ class _Recurrent(Family):
         if view is not None:
             return Ref(view.pool, view.rows[0])
         known = self.layer.constants.get(position)
-        return None if known is None else constants.array(known)
+        return None if known is None else constants.dense(known)
 
 
 def _values_last(view: View, tensor: Tensor) -> View:
