@@ -8,7 +8,7 @@ row axis is one row in ONNX order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, wraps
 from math import prod
@@ -442,3 +442,13 @@ class Network(Pickled):
         for array in seen.values():
             found[str(array.dtype)] += int(array.nbytes)
         return dict(found.most_common())
+
+
+def filter_needed(layers: Sequence[Layer], wanted: Iterable[str]) -> list[Layer]:
+    """The layers that some tensors need."""
+    names, found = set(wanted), []
+    for layer in reversed(layers):
+        if any(t.name in names for t in layer.outputs):
+            names.update(t.name for t in layer.inputs if t is not None)
+            found.append(layer)
+    return found[::-1]

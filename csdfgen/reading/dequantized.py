@@ -32,6 +32,8 @@ _CLOSE = 1e-4
 """By how much, of it, the scale of a bias may differ from the product that it has to be."""
 
 _QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+STORING = _QUANTIZING | {"QLinearConcat"}
+"""Operators without which `fuse_dequantized` changes nothing."""
 
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""

@@ -23,7 +23,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.options import OPTIONS
 from csdfgen.reading.batching import obstacle, repeat_images
-from csdfgen.reading.dequantized import fuse_dequantized
+from csdfgen.reading.dequantized import STORING, fuse_dequantized
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.four_bits import fuse_four_bits
@@ -106,7 +106,8 @@ def load(
         folder = Folder(file.directory, graph.constants)
         try:
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
-            graph = fold_constants(fuse_dequantized(fuse_four_bits(graph)), folder)
+            if any(one.op_type in STORING for one in graph.operations):
+                graph = fold_constants(fuse_dequantized(fuse_four_bits(graph)), folder)
             sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)

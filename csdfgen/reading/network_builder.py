@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
 from csdfgen.limits import ELEMENTS, ROWS, WIDTH, Budget
 from csdfgen.model.formats import FLOAT32, Format, Stored
-from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
+from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor, filter_needed
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import (
     MICROSOFT,
@@ -53,7 +53,7 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
-from csdfgen.reading.scanned import filter_needed, scan_layer
+from csdfgen.reading.scanned import scan_layer
 from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
 from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
 from csdfgen.reading.without_elements import make_empty_results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.network import Layer, Tensor, filter_needed
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, output_format
 from csdfgen.ops.scan import Body, single_phase
@@ -130,16 +130,6 @@ def _is_plain(layer: Layer) -> bool:
     tensors = (*layer.inputs, *layer.outputs)
     plain = all(t is None or t.format == Format(t.dtype) for t in tensors)
     return same and plain and single_phase(operator, layer) is not None
-
-
-def filter_needed(layers: Sequence[Layer], wanted: Iterable[str]) -> list[Layer]:
-    """The layers that some tensors need."""
-    names, found = set(wanted), []
-    for layer in reversed(layers):
-        if any(t.name in names for t in layer.outputs):
-            names.update(t.name for t in layer.inputs if t is not None)
-            found.append(layer)
-    return found[::-1]
 
 
 def _layer(

@@ -95,9 +95,9 @@ def test_threads_share_it_also_after_a_fork(batch: int, tmp_path: Path) -> None:
     frame.save(tmp_path / "net.csdfgen")
     code = """
 import os, sys, runtime
-from runtime.drawing import drawn
+from runtime.drawing import draw_values
 frame = runtime.open(sys.argv[1])
-x = drawn(frame.inputs, frame.about["inputs"], 0)
+x = draw_values(frame.inputs, frame.about["inputs"], 0)
 wanted = frame(x)
 threads = len(os.listdir("/proc/self/task"))
 child = os.fork()
@@ -431,10 +431,10 @@ def test_processes_share_the_constants(tmp_path: Path) -> None:
     path = tmp_path / "net.csdfgen"
     runtime.compile(csdfgen.plan(csdfgen.load("zoo:resnet8"), backend="native")).save(path)
     code = (
-        "import sys, runtime; from pathlib import Path; from runtime.drawing import drawn\n"
-        "from runtime.resident import mapping_of\n"
-        "frame = runtime.open(sys.argv[1]); frame(drawn(frame.inputs, frame.about['inputs'], 0))\n"
-        "for line in sys.stdin: print(*mapping_of(Path(sys.argv[1])).values(), flush=True)"
+        "import sys, runtime; from pathlib import Path; from runtime.drawing import draw_values\n"
+        "from runtime.resident import read_mapping\n"
+        "frame = runtime.open(sys.argv[1]); frame(draw_values(frame.inputs, frame.about['inputs'], 0))\n"
+        "for line in sys.stdin: print(*read_mapping(Path(sys.argv[1])).values(), flush=True)"
     )
 
     def started() -> subprocess.Popen[str]:

@@ -238,7 +238,7 @@ def test_answers_are_awaited(service: Service, times: Times, scores: np.ndarray)
         (np.zeros((1, 3, 16, 11), np.float32), "Nx3x16x12 is needed"),
         (np.zeros((0, 3, 16, 12), np.float32), "N images from 1 on"),
         (np.zeros((1, 3, 16, 12), np.complex64), "complex64"),
-        ({"y": np.zeros((1, 3, 16, 12), np.float32)}, "'y' is no input"),
+        ({"y": np.zeros((1, 3, 16, 12), np.float32)}, "input 'x' is missing; given: y"),
         ({}, "'x' is missing"),
     ],
 )

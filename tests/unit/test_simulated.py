@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "liboclgrind-rt-icd.so"
 
 SMALL = (
-    "ArgMax13-2x3x7-axis=1",
+    "ArgMax13-5x3-axis=-2,keepdims=1,select_last_index=1",
     "Attention23-mask-of-bool1x3x6x4_1x3x6x4_1x3x6x4_6x6-",
     "Conv17-1x2x5x5_3x2x1x1_3-auto_pad=SAME_UPPER,strides=[3,3]",
     "ConvTranspose17-1x4x7_4x1x3_4-strides=[2],group=4",
@@ -36,9 +36,9 @@ SMALL = (
     "QLinearConv10-1x4x9x7___4x1x3x3_4_4___4-group=4,pads=[1,1,1,1]",
     "QLinearGlobalAveragePool17-1x5x6x7____-",
     "QuantizeLinear17-1x4x9x7__-",
-    "Relu17-2x3x7-",
+    "Relu18-6x5x2-",
     "Resize13-(2,2.5)-linear-None-axisNone-float32-[]-4x3_none_2-mode=linear",
-    "ScatterElements18-5x3_4x3_4x3-axis=0,reduction=add",
+    "ScatterElements18-1x1x4x2x5_1x1x1x1x4_1x1x1x1x4-axis=1,reduction=add",
     "Sum8-1x3x5x4_1x3x5x4_1x3x5x4-",
     "TopK10-1x6x9_1-",
 )
