@@ -285,7 +285,7 @@ def test_forks_round_pools_down_and_pools_may_be_global(tmp_path: Path) -> None:
         (1, 2, 8, 8),
         'name: "a" type: "Pooling" bottom: "data" top: "a" pooling_param { kernel_size: 3 stride: 2 ceil_mode: false }',
         'name: "b" type: "Pooling" bottom: "data" top: "b" pooling_param { kernel_size: 3 stride: 2 round_mode: FLOOR }',
-        "c = Pooling(data) pool: AVE global_pooling: true",
+        layer("c = Pooling(data) pool: AVE global_pooling: true"),
     )
     x = random(1, 2, 8, 8)
     path = write(tmp_path, text, {"other": [A]})
