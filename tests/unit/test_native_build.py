@@ -14,10 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -304,6 +306,28 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
     while alive(int(pid.read_text())):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no process groups")
+def test_ctrl_c_while_a_compiler_starts_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = subprocess.Popen
+
+    def late(*given: Any, **named: Any) -> subprocess.Popen[str]:
+        process = started(*given, **named)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.5)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", late)
+    before, begun = signal.signal(signal.SIGINT, signal.default_int_handler), time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            script(tmp_path / "slow", "sleep 20").run_all([["x"]])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.networks

@@ -19,9 +19,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,16 +83,21 @@ class Compiler:
         Ctrl-C.
         """
         running: set[subprocess.Popen[str]] = set()
+        ended = threading.Event()
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             try:
-                return [*pool.map(partial(self._run, running), commands)]
+                return [*pool.map(partial(self._run, running, ended), commands)]
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
+                ended.set()
                 for process in tuple(running):
                     _end(process)
 
     def _run(
-        self, running: set[subprocess.Popen[str]], arguments: Iterable[str | Path]
+        self,
+        running: set[subprocess.Popen[str]],
+        ended: threading.Event,
+        arguments: Iterable[str | Path],
     ) -> tuple[int, str, str]:
         try:
             process = subprocess.Popen(
@@ -107,6 +113,8 @@ class Compiler:
         except OSError as error:
             raise ToolError(f"cannot be started: {error.strerror}", where=self.name) from None
         running.add(process)
+        if ended.is_set():  # while this one started, and nobody looks for it any more
+            _end(process)
         try:
             out, err = process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired:
@@ -118,10 +126,11 @@ class Compiler:
 def _end(process: subprocess.Popen[str]) -> None:
     """Kill a process and every process that it has started."""
     if process.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        with suppress(ProcessLookupError):  # ended by another thread meanwhile
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
     process.wait()
 
 
