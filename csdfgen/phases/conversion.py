@@ -199,13 +199,15 @@ def _fed_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
 
 def find_fed_slices(network: Network, image: str) -> frozenset[str]:
     """Names of the Slices that take a part of each row of a streamed input, with step 1. They are separate actors, which
-    read that part of the caller's rows; several actors can read the same rows.
+    read that part of the caller's rows; several actors can read the same rows. Not in a branch: an input is there whatever
+    is taken, and its rows must not be written over what the other branch has made.
     """
     inputs = {tensor.name for tensor in network.inputs} if image == "streamed" else frozenset()
     return frozenset(
         layer.name
         for layer in network.layers
         if layer.op_type == "Slice"
+        and not layer.guards
         and (source := layer.inputs[0]) is not None
         and source.name in inputs
         and source.row_axis is not None

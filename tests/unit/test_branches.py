@@ -123,6 +123,32 @@ def test_each_image_takes_its_own_branch(backend: str, frames: int) -> None:
     assert sorted(frame.branches["choose"]) == [2, 2]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_parts_of_an_input_in_a_branch(backend: str) -> None:
+    """What a branch takes of an input is not written over what the other branch has made."""
+    net = model(
+        """g (float[1,3,9,8] x, bool c) => (z) {
+            y = If (c) <
+                then_branch = t () => (t1) { t1 = Relu(x) },
+                else_branch = e () => (e1) {
+                    a = Slice(x, zero, two, one)  b = Slice(x, two, all, one)
+                    e1 = Concat <axis = 1> (b, a)
+                }
+            >
+            z = Relu(y)
+        }""",
+        {
+            name: np.array([value], np.int64)
+            for name, value in (("zero", 0), ("one", 1), ("two", 2), ("all", 3))
+        },
+    )
+    plan = csdfgen.plan(csdfgen.load(net), backend=backend)
+    frame = runtime.compile(plan)
+    for taken in (True, False):
+        given = {"x": images(height=9)[..., :8], "c": np.array(taken)}
+        np.testing.assert_array_equal(frame(given)["z"], reference(net, given)["z"])
+
+
 def test_images_of_a_request_are_not_computed_together_in_a_branch() -> None:
     plan = csdfgen.plan(csdfgen.load(chosen(), batch=4), frames=4, batches=4, backend="numpy")
     for work in plan.conversion.actors:
