@@ -9,7 +9,6 @@ before the first convolution, and its axes are followed through the operations i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import prod
 from numbers import Integral
 from operator import index
 from typing import TypeGuard
@@ -23,7 +22,7 @@ from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.caffe.net import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
-from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
+from csdfgen.reading.onnx_tensor import MAX_RANK
 from csdfgen.reading.scanned import scan_axis
 
 AskedShape = Sequence[int] | str
@@ -57,7 +56,7 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
     sizes = {i.name: _dims(i, shapes.get(i.name), batch) for i in inputs}
-    known = {name: _checked(name, dims) for name, dims in sizes.items() if _all_known(dims)}
+    known = {name: dims for name, dims in sizes.items() if _all_known(dims)}
     free = [i for i in inputs if i.name not in known]
     if free:
         raise _free_sizes(free, {i.name: _example(graph, i.name, sizes[i.name]) for i in free})
@@ -156,15 +155,6 @@ def _dims(
 
 def _all_known(dims: tuple[int | None, ...] | None) -> TypeGuard[Shape]:
     return dims is not None and None not in dims
-
-
-def _checked(name: str, shape: Shape) -> Shape:
-    if prod(shape) > MAX_ELEMENTS:
-        raise ModelError(
-            f"has {prod(shape)} elements ({_text(shape)}), at most {MAX_ELEMENTS} are supported",
-            where=f"input '{label(name)}'",
-        )
-    return shape
 
 
 def _free_sizes(

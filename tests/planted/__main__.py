@@ -1,5 +1,5 @@
 """`python -m tests.planted record|run|table|dear`: notes which tests reach the faults, tries each, keeps what was found, and
-writes which tests are dear.
+writes which tests are dear, and which are cheap.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from tests.planted import FOUND, ROOT, faults, found, summary
-from tests.planted.run import dear, reached, record, try_faults
+from tests.planted.run import cheap, dear, reached, record, try_faults
 
 
 def keep_found(folder: Path) -> None:
@@ -53,9 +53,9 @@ def main() -> int:
         print(summary())
         return 0
     if given.what == "dear":
-        (ROOT / "tests" / "dear.txt").write_text(
-            "".join(f"{name}\n" for name in dear(reached(reach)))
-        )
+        for name, chosen in (("dear", dear), ("cheap", cheap)):
+            lines = "".join(f"{one}\n" for one in chosen(reached(reach)))
+            (ROOT / "tests" / f"{name}.txt").write_text(lines)
         return 0
     part, parts = map(int, given.part.split("/"))
     tests = reached(reach)

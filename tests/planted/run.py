@@ -26,13 +26,16 @@ from typing import Any
 import pytest
 
 from tests.planted import ROOT, Fault, probed
-from tests.tiers import in_sample
+from tests.tiers import DEAR, in_sample
 
 SAMPLE_SECONDS, REST_SECONDS = 30.0, 30.0
 """Processor time of the tests of a tier that are tried on a fault at most."""
 
-_DEAR = 3.0
+_DEAR = 2.0
 """Seconds of a function's cases from which on they must reach something of their own."""
+
+_CHEAP = 0.05
+"""Seconds of a case below which a function is cheap."""
 
 _ANEW = 60
 """Tests that are tried at most where the product must be imported anew: for faults of C, and outside of functions."""
@@ -89,7 +92,9 @@ def reached(path: Path) -> list[Reached]:
 
 
 def dear(tests: Sequence[Reached]) -> list[str]:
-    """Functions of the sample that take `_DEAR` seconds, and reach nothing that others do not reach."""
+    """Functions of the sample that take `_DEAR` seconds, and reach nothing that others do not reach; those that are left to
+    the rest stay there.
+    """
     seconds: dict[str, float] = defaultdict(float)
     hits: dict[str, set[int | str]] = defaultdict(set)
     for one in tests:
@@ -102,7 +107,15 @@ def dear(tests: Sequence[Reached]) -> list[str]:
             found.append(name)
         else:
             kept |= hits[name]
-    return sorted(found)
+    return sorted({*found, *DEAR})
+
+
+def cheap(tests: Sequence[Reached]) -> list[str]:
+    """Functions of the sample that have several cases, which take less than `_CHEAP` seconds each."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for one in tests:
+        seconds[one.function].append(one.seconds)
+    return sorted(k for k, own in seconds.items() if len(own) > 1 and sum(own) < _CHEAP * len(own))
 
 
 @contextmanager

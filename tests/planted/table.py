@@ -528,9 +528,9 @@ bound: a part of a Concat that ends in a slab is cut
 - Rows(min(max(out.start - start, 0), size), min(max(out.stop - start, 0), size))
 + Rows(min(max(out.start - start, 0), size), min(max(out.stop - start - 1, 0), size))
 # csdfgen/ops/reshaping.py
-check: a Reshape that loses rows is a view
+check: a Reshape that cuts rows otherwise is a view
 - return not _loses_rows(layer) and layer.output.rows == layer.computed(0).rows
-+ return layer.output.rows == layer.computed(0).rows
++ return not _loses_rows(layer)
 # csdfgen/ops/windows.py
 bound: SAME padding is put above
 - stop = min(out.stop, (length - 1 - offset) // window.stride + 1)
@@ -617,10 +617,11 @@ check: a tensor that is made twice is accepted
 lost: attributes of a function are those of its declaration
 - arguments.update(call.attributes)
 + arguments = {**call.attributes, **arguments}
+# csdfgen/reading/network_builder.py
+check: a tensor of any size is accepted
+- if elements > MAX_ELEMENTS:
++ if rows > MAX_ELEMENTS:
 # csdfgen/reading/input_shapes.py
-check: an input of any size is accepted
-- if prod(shape) > MAX_ELEMENTS:
-+ if max(shape, default=0) > MAX_ELEMENTS:
 option: the batch is not handed on to inputs with a known size
 - if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
 + if dims and batch is not None and dims[0] is None:

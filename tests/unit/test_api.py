@@ -34,6 +34,7 @@ from runtime.images import random_inputs
 from runtime.reference import Reference
 from schedules import analysis
 from schedules.schedule import Schedule, write_schedule
+from tests.models import model
 from tests.small_models import residual_classifier, two_inputs
 from tests.ways import some
 
@@ -322,6 +323,15 @@ def test_a_model_is_loaded_with_the_shapes_of_its_plan() -> None:
     assert csdfgen.read_plan("plan.json", free).network.batch == 2
     line = refused(PlanError, lambda: csdfgen.read_plan("plan.json", csdfgen.load(free)))
     assert line.startswith("plan.json: is for x 2x3x16x12, batch 2; 'residual' has x 1x3x16x12")
+
+
+def test_a_plan_for_other_sizes_is_refused() -> None:
+    free = model("g (float[1,3,h,12] x) => (y) { y = Relu(x) }")
+    made = csdfgen.plan(csdfgen.load(free, shapes={"x": (1, 3, 16, 12)}))
+    csdfgen.save_plan(made, "plan.json")
+    other = csdfgen.load(free, shapes={"x": (1, 3, 8, 12)})
+    line = refused(PlanError, lambda: csdfgen.read_plan("plan.json", other))
+    assert "is for x 1x3x16x12, batch 1" in line and "has x 1x3x8x12" in line
 
 
 def test_a_schedule_of_the_graph_is_a_plan_too(net: Network) -> None:

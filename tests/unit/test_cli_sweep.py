@@ -179,6 +179,8 @@ def test_what_makes_no_sense_is_refused(call: Call, monkeypatch: pytest.MonkeyPa
         ("model = 'net.onnx'\ncalibration = { file = 'a' }", "calibration.file"),
         ("model = 'net.onnx'\ncalibration = { std = [0.0] }", "by which nothing can be divided"),
         ("model = 'net.onnx'\nrows = " + str([*range(1, 400)]) + "\nframes = " + str([*range(1, 400)]), "159,201 points more"),
+        ("model = 'net.onnx'\n" + 2 * f"[[grid]]\nrows = {[*range(1, 301)]}\nframes = {[*range(1, 201)]}\n",
+            "60,000 points more, where 40,000"),
         ("model = ", "is not TOML"),
     ):  # fmt: skip
         Path("wrong.toml").write_text(spec)

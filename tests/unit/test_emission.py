@@ -165,6 +165,20 @@ def test_for_this_machine_with_a_blob(tmp_path: Path) -> None:
     check(program, model)
 
 
+def test_a_network_without_weights_is_standard_c(tmp_path: Path) -> None:
+    """An array without elements is an extension of compilers."""
+    bare = model(
+        "g (float[1,3,8,8] x) => (y, nothing) { y = Relu(x)  nothing = Identity(empty) }",
+        {"empty": np.zeros(0, np.float32)},
+    )
+    emit(planned(bare), "bare", tmp_path / "c")
+    for source in sorted((tmp_path / "c").glob("*.c")):
+        folders = ["-I", tmp_path / "c", "-I", tmp_path / "c" / "kernels"]
+        flags = ["-std=c99", "-pedantic-errors", "-fsyntax-only", *folders, source]
+        code, _, said = find_compiler().run(flags)
+        assert code == 0, said
+
+
 @pytest.mark.parametrize(("tool", "literals"), [("make", 2**20), ("cmake", 0)])
 def test_makefile_and_cmake_build_it(tool: str, literals: int, tmp_path: Path) -> None:
     if shutil.which(tool) is None:

@@ -560,17 +560,20 @@ def test_images_of_a_batch_run_one_after_another() -> None:
         "s = Shape(x)  n = Gather(s, first)  f = Cast <to = 1> (n)  y = Div(x, f)",
         "y = Gather <axis = 0> (x, turned)",
         "y = CumSum(x, first)",
+        "i = Cast <to = 7> (x)  j = Abs(i)  k = Min(j, two)  y = GatherElements <axis = 1> ( table, k)",
     ],
 )
 def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
     weights = {
         "one": np.array([1]),
+        "two": np.array(2),
         "three": np.array([3]),
         "zero": np.array([0]),
         "minus": np.array([-1]),
         "least": np.array([-9]),
         "pads": np.array([1, 0, 0, 0, -1, 0, 0, 0]),
         "per_image": image(3, 1, 1, 1),
+        "table": image(3, 3, 4, 5),
         "first": np.array(0),
         "turned": np.array([2, 0, 1]),
     }
@@ -589,6 +592,26 @@ def test_layers_that_look_across_images_keep_them_together(nodes: str) -> None:
 def test_a_constant_repeated_for_every_image_does_not_mix_them(nodes: str) -> None:
     proto = model(f"g (float[3,3,4,5] x) => (y) {{ {nodes} }}", {"offset": image(1, 3, 1, 1)})
     assert agrees_with_onnxruntime(proto, {"x": image(3, 3, 4, 5)}).batch == 3
+
+
+def test_what_is_found_in_a_constant_has_the_size_that_is_found() -> None:
+    kept = model(
+        "g (float[1,3,4,5] x) => (y) { n = NonZero(flags)  k = Squeeze(n)  y = Gather <axis = 2> (x, k) }",
+        {"flags": np.array([1, 0, 1, 0], np.float32)},
+    )
+    network = agrees_with_onnxruntime(kept, {"x": image(1, 3, 4, 5)})
+    assert network.outputs[0].tensor is not None
+    assert network.outputs[0].tensor.shape == (1, 3, 2, 5)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_known_condition_keeps_the_order(axis: int) -> None:
+    flags = np.array([True, True, False, True])[: 3 + (axis == 2)]
+    kept = model(
+        f"g (float[1,3,4,5] x) => (y) {{ y = Compress <axis = {axis}> (x, flags) }}",
+        {"flags": flags},
+    )
+    agrees_with_onnxruntime(kept, {"x": image(1, 3, 4, 5)})
 
 
 def test_a_model_that_does_not_fit_says_so_without_its_batch() -> None:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import csdfgen
+import runtime
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Alias, AliasKind, Mode
+from tests.models import model, onnxruntime_outputs
 from tests.op_harness import Sample, fed, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.ranks import ints
@@ -30,6 +33,23 @@ def _part(larger: np.ndarray, alias: Alias, size: int) -> np.ndarray:
     """What an alias says the smaller of two stored arrays is, as a part of the larger."""
     assert alias.dim is not None
     return larger[(slice(None),) * (alias.dim + 1) + (slice(alias.start, alias.start + size),)]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_part_of_a_picture_is_resized(mode: str) -> None:
+    """Regions that begin and end elsewhere along each axis."""
+    method = f'mode = "{mode}", coordinate_transformation_mode = "tf_crop_and_resize"'
+    proto = model(
+        f"g (float[1,2,9,8] x) => (y) {{ y = Resize <{method}> (x, roi, none, sizes) }}",
+        {
+            "roi": np.array([0, 0, 0.1, 0.3, 1, 1, 0.6, 0.9], np.float32),
+            "none": np.zeros(0, np.float32),
+            "sizes": np.array([1, 2, 7, 11]),
+        },
+    )
+    x = np.random.default_rng(1).normal(size=(1, 2, 9, 8)).astype(np.float32)
+    found = runtime.run(csdfgen.plan(csdfgen.load(proto), rows=2, backend="numpy"), {"x": x})
+    np.testing.assert_allclose(found["y"], onnxruntime_outputs(proto, {"x": x})["y"], atol=1e-5)
 
 
 @pytest.mark.parametrize("sample", SHARING, ids=map(str, SHARING))

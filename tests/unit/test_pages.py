@@ -24,6 +24,7 @@ from csdfgen.charts.plans import footprint
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
 from csdfgen.pages.comparison import compare_plans, comparison_page
+from csdfgen.pages.layers import layer_lines
 from csdfgen.pages.report import Facts, report_page
 from csdfgen.planning.plan import Plan
 from runtime.resident import measure_onnxruntime_growth
@@ -31,6 +32,7 @@ from tests.graphs import ring
 from tests.quantized_models import feeds_of
 from tests.small_models import residual_classifier
 from tests.unit.test_plan_charts import EVIL, PLANS, SVG, concatenated
+from tests.unit.test_recurrent import model as recurrent
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -166,6 +168,12 @@ def test_a_report_says_number_formats() -> None:
     assert (
         int(page.row("int8")[3].replace(",", "")) > 0 < int(page.row("int32")[3].replace(",", ""))
     )
+
+
+def test_a_layer_with_two_outputs_holds_the_rows_of_the_longer_one() -> None:
+    both = plan(load(recurrent("GRU", ("Y", "Y_h"), steps=9)), rows="whole")
+    (line,) = (one for one in layer_lines(both, footprint(both)) if one.name == "recurrent")
+    assert line.held_rows == 9
 
 
 def test_the_script_gets_every_row(planned: Plan) -> None:

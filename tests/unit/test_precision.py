@@ -18,6 +18,7 @@ import runtime
 from benchmarks.bench_quality import method_noises
 from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.precision.calibrate import split_samples
 from csdfgen.precision.ends import read_ends
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepare_model
@@ -310,6 +311,14 @@ def test_calibration_is_that_of_whole_tensors() -> None:
         np.testing.assert_allclose(
             [one.low, one.high], [min(ends[name]), max(ends[name])], rtol=1e-4, atol=1e-6
         )
+
+
+def test_pictures_of_a_batch_are_seen_once() -> None:
+    net = csdfgen.load(conv_of(np.ones((2, 3, 1, 1), np.float32), batch=2))
+    (x,) = net.inputs
+    pictures = np.zeros((4, *x.shape[1:]), np.float32) + np.arange(4).reshape(4, 1, 1, 1)
+    found = [sample[x.name][:, 0, 0, 0].tolist() for sample in split_samples(net, pictures)]
+    assert found == [[0, 1], [2, 3]]
 
 
 def test_calibration_takes_little_memory() -> None:

@@ -119,6 +119,19 @@ def test_networks_equal_others(op_type: str, direction: str, states: bool, backe
                 np.testing.assert_allclose(got[name], expected, rtol=1e-4, atol=1e-5)
 
 
+@BACKENDS
+@pytest.mark.parametrize("op_type", GATES)
+def test_lengths_that_are_known_end_some_sequences_early(op_type: str, backend: str) -> None:
+    made = model(op_type, ("Y", "Y_h"), steps=4, batch=3)
+    made.graph.initializer.append(numpy_helper.from_array(np.array([4, 2, 3], np.int32), "lengths"))
+    made.graph.node[0].input.extend(["lengths"][: len(made.graph.node[0].input) < 5])
+    network = csdfgen.load(made)
+    feeds = fed(network)
+    found = runtime.run(csdfgen.plan(network, backend=backend), feeds)
+    for one, other in zip(found.values(), as_onnxruntime(made, feeds), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+
+
 def test_both_directions_have_activations_of_their_own() -> None:
     made = model(
         "GRU",

@@ -182,6 +182,12 @@ def _of_row_axis(network: Network, axis: int | None) -> Tensor:
     return replace(tensor, row_axis=axis)
 
 
+def _of_type(network: Network, dtype: str) -> Tensor:
+    tensor = network.outputs[0].tensor
+    assert tensor is not None
+    return replace(tensor, format=replace(tensor.format, dtype=dtype))
+
+
 def _of_identity(network: Network) -> tuple[Layer, ...]:
     """Without the Identity, but only one of its two readers reads what it read."""
     c = network.layers[0].output
@@ -195,6 +201,10 @@ NETWORKS: list[tuple[Callable[[Network], Network], str]] = [
         r"the inputs are 'q' .*, 'x' .* are wanted",
     ),
     (breaks(outputs=lambda n: ()), r"the outputs are nothing, y are wanted"),
+    (
+        breaks(outputs=lambda n: (replace(n.outputs[0], tensor=_of_type(n, "float64")),)),
+        r"output 'y' is 'y' float64 .*, 'y' float32 .* is wanted",
+    ),
     (
         breaks(outputs=lambda n: (replace(n.outputs[0], tensor=n.inputs[0]),)),
         r"output 'y' is 'x' float32 1x3x8x8 .*, 'y' float32 1x4x8x8 .* is wanted",

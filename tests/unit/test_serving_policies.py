@@ -258,6 +258,7 @@ def test_tables_and_requests_of_files(tmp_path: Path, call: Call) -> None:
     ("change", "message"),
     [
         ({"batches": [2, 4]}, "ascending numbers from 1"),
+        ({"batches": [1, 1]}, "ascending numbers from 1"),
         ({"seconds": [0.1]}, "1 numbers for 2 batches"),
         ({"seconds": [0.1, -1]}, "numbers from 1e-09"),
         ({"spread": "no"}, "a list of numbers"),

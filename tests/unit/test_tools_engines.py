@@ -469,6 +469,15 @@ def test_overlap_loops_are_left_out_and_their_size_is_added(sdf3: Sdf3) -> None:
     assert all(channel.name != "rows" for channel in from_xml(asked_graph(tool)).channels)
 
 
+def test_every_overlap_loop_is_left_out() -> None:
+    graph = convolution()
+    again = replace(graph.channels[1], name="again")
+    both = add_serial_loops(replace(graph, channels=(*graph.channels, again)))
+    sizing = prepare_buffersize(both, in_bytes=False)
+    assert {channel.name for channel in sizing.outside} == {"rows", "again"}
+    assert {channel.name for channel in sizing.graph.channels}.isdisjoint({"rows", "again"})
+
+
 def test_bytes_are_the_tokens_of_sdf3(sdf3: Sdf3) -> None:
     ends = (
         Channel("ab", "A", "B", (1,), (1,), token_bytes=6),
