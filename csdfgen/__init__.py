@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from csdfgen.precision.calibrate import calibrate
     from csdfgen.precision.quantize import quantize, sensitivity
     from csdfgen.reading.loader import load
+    from csdfgen.reading.tflite.model import read_states
     from runtime import compile, compile_table, open, run
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "read_graph",
     "read_plan",
     "read_plan_table",
+    "read_states",
     "report",
     "run",
     "save_graph",
@@ -78,6 +80,7 @@ _HOMES = {
     "plan": "csdfgen.goals.choice",
     "plan_table": "csdfgen.goals.choice",
     "quantize": "csdfgen.precision.quantize",
+    "read_states": "csdfgen.reading.tflite.model",
     "run": "runtime",
     "sensitivity": "csdfgen.precision.quantize",
 }

@@ -57,7 +57,7 @@ ModelArgument = Annotated[
     str,
     Argument(
         "MODEL",
-        "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
+        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
     ),
 ]
 

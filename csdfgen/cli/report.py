@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 PlanArgument = Annotated[
     str,
     Argument(
-        "MODEL|PLAN", "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json)."
+        "MODEL|PLAN",
+        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json).",
     ),
 ]
 PageOption = Annotated[Path | None, Option("Write an HTML page.", "FILE.html", names=OUTPUT)]

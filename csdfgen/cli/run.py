@@ -90,7 +90,7 @@ class Run(Command):
 
     model: str = argument(
         "MODEL",
-        "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
+        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
     )
     compiled_of: str | None = declare(
         "The model of a compiled program, which is recompiled and replaced if it cannot run here.",

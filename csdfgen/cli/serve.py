@@ -38,7 +38,8 @@ class Serve(Command):
     )
 
     models: Annotated[
-        list[str], Argument("MODEL...", "Models (.onnx, .pt2, .prototxt, zoo:NAME), or a folder.")
+        list[str],
+        Argument("MODEL...", "Models (.onnx, .pt2, .prototxt, .tflite, zoo:NAME), or a folder."),
     ]
     name: list[str] | None = declare(
         "Model names, in order; by default the file names; repeatable.", None, "NAME"

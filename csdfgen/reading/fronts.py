@@ -16,9 +16,11 @@ from csdfgen.errors import ModelError
 from csdfgen.files import CAFFE, CAFFE_WEIGHTS, split_model
 from csdfgen.reading import pytorch
 from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
+from csdfgen.reading.tflite.model import read_model
 from csdfgen.reading.zoo import build, is_zoo_name
 
-_TORCH = ".pt2"
+_CONVERTED = {".pt2": pytorch.export_file, ".tflite": read_model}
+"""Suffix -> what makes ONNX of such a file."""
 
 
 def convert_foreign(source: str | os.PathLike[str], sized: ShapeOf) -> onnx.ModelProto | None:
@@ -31,7 +33,7 @@ def convert_foreign(source: str | os.PathLike[str], sized: ShapeOf) -> onnx.Mode
     if files is None:
         return None
     if len(files) == 1:
-        return pytorch.export_file(*files)
+        return _CONVERTED[files[0].suffix.lower()](*files)
     text, weights = files
     return read_net(text, weights, sized)
 
@@ -52,4 +54,4 @@ def find_model_files(source: str) -> tuple[Path, ...] | None:
         raise ModelError(
             "is a directory, not a file of a model" if parts[0].is_dir() else "does not exist"
         )
-    return tuple(parts) if suffix in (CAFFE, _TORCH) else None
+    return tuple(parts) if suffix == CAFFE or suffix in _CONVERTED else None

@@ -57,7 +57,7 @@ def load(
     fix: AskedValues | None = None,
     weights: str = "auto",
 ) -> Network:
-    """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt), a name of the zoo ("zoo:NAME" or
+    """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt, .tflite), a name of the zoo ("zoo:NAME" or
     "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or an exported program.
 
     example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes.

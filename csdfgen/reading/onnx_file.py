@@ -96,7 +96,6 @@ _OTHER_FORMATS = {
     ".pt": f"is a checkpoint of PyTorch; {_IN_PYTHON}",
     ".pth": f"is a checkpoint of PyTorch; {_IN_PYTHON}",
     ".safetensors": f"holds weights without a network; {_IN_PYTHON}",
-    ".tflite": "is a model of TensorFlow Lite; convert it: python -m tf2onnx.convert --tflite FILE --output model.onnx",
     ".pb": "is a graph of TensorFlow; convert it: python -m tf2onnx.convert --graphdef FILE --inputs x:0 --outputs y:0 "
     "--output model.onnx",
     ".h5": "is a model of Keras; convert it: in Python, keras.models.load_model(FILE).export('model.onnx', format='onnx')",

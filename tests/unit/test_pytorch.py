@@ -22,7 +22,6 @@ WAY_OUT = {
     "net.pt": "csdfgen.load(module, example)",
     "net.PTH": "csdfgen.load(module, example)",
     "net.safetensors": "csdfgen.load(module, example)",
-    "net.tflite": "python -m tf2onnx.convert --tflite",
     "net.pb": "python -m tf2onnx.convert --graphdef",
     "net.h5": "format='onnx'",
     "net.keras": "format='onnx'",

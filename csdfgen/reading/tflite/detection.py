@@ -1,0 +1,136 @@
+"""TFLite_Detection_PostProcess: boxes of anchors, of which the best are kept that do not overlap.
+
+Source: tensorflow/lite/kernels/detection_postprocess.cc. Its settings are a map of FlexBuffers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from csdfgen.errors import ModelError
+from csdfgen.reading.tflite.values import Layer
+
+
+def detect(layer: Layer) -> None:
+    """The four outputs: boxes, classes, scores, and how many of them there are. Suppression is that of all classes together."""
+    given = _Settings(layer.op.custom)
+    if given.number("use_regular_nms", 0) and given.number("max_classes_per_detection", 1) != 1:
+        raise ModelError("use_regular_nms with several classes a detection is not supported")
+    if given.number("use_regular_nms", 0) or given.number("max_classes_per_detection", 1) != 1:
+        raise ModelError("use_regular_nms and several classes a detection are not supported")
+    most, classes = int(given.number("max_detections")), int(given.number("num_classes"))
+    (batch, anchors, scored), count = _checked(layer), layer.shape(0)[1]
+    if batch != 1 or anchors != count or not 1 <= classes <= scored or not 1 <= most <= anchors:
+        raise ModelError(
+            f"{count} boxes, scores {layer.shape(1)}, {classes} classes and {most} detections do not fit"
+        )
+    boxes = _boxes(layer, given)
+    begin, end, axis = (layer.constant([n], np.int64) for n in (scored - classes, scored, 2))
+    scores = layer.node("Slice", layer.x(1), begin, end, axis)
+    best = layer.node("ReduceMax", scores, axis, keepdims=0)
+    kinds = layer.node("ArgMax", scores, axis=2, keepdims=0)
+    kept = _kept(layer, given, boxes, best, most, anchors)
+    _give(layer, boxes, best, kinds, kept, most)
+
+
+def _give(layer: Layer, boxes: str, best: str, kinds: str, kept: str, most: int) -> None:
+    """The first of what is kept, in the order of its scores; zeros behind that."""
+    outside = layer.constant(-1.0)
+    ranked = layer.node("Where", kept, layer.reshaped(best, [-1]), outside)
+    scores, places = layer.made.node(
+        "TopK", [ranked, layer.constant([most], np.int64)], layer.name, 2, axis=0
+    )
+    there = layer.node("Greater", scores, outside)
+    zero = layer.constant(0.0)
+    found = layer.node("Gather", layer.reshaped(boxes, [-1, 4]), places, axis=0)
+    shown = layer.node("Where", layer.reshaped(there, [most, 1]), found, zero)
+    kind = layer.node(
+        "Gather", layer.node("Cast", layer.reshaped(kinds, [-1]), to=1), places, axis=0
+    )
+    count = layer.node(
+        "ReduceSum", layer.node("Cast", there, to=1), layer.constant([0], np.int64), keepdims=1
+    )
+    results = [
+        shown,
+        layer.node("Where", there, kind, zero),
+        layer.node("Where", there, scores, zero),
+        count,
+    ]
+    for k, name in enumerate(results[: len(layer.outputs)]):
+        shape = layer.outputs[k].shape or [(1, most, 4), (1, most), (1, most), (1,)][k]
+        layer.outputs[k].tensor.shape = tuple(shape)
+        layer.give(layer.reshaped(name, shape), k)
+
+
+def _kept(layer: Layer, given: _Settings, boxes: str, best: str, most: int, anchors: int) -> str:
+    """Which anchors are kept."""
+    limits = [given.number(f"nms_{what}_threshold") for what in ("iou", "score")]
+    bounds = [layer.constant([most], np.int64), *(layer.constant([limit]) for limit in limits)]
+    chosen = layer.node("NonMaxSuppression", boxes, layer.reshaped(best, (1, 1, anchors)), *bounds)
+    places = layer.node("Gather", chosen, layer.constant([2], np.int64), axis=1)
+    same = layer.node("Equal", places, layer.constant(np.arange(anchors)[None], np.int64))
+    any_ = layer.node(
+        "ReduceMax", layer.node("Cast", same, to=1), layer.constant([0], np.int64), keepdims=0
+    )
+    return layer.node("Greater", any_, layer.constant(0.5))
+
+
+def _checked(layer: Layer) -> tuple[int, int, int]:
+    boxes, scores, anchors = layer.shape(0), layer.shape(1), layer.shape(2)
+    if (
+        len(boxes) != 3
+        or len(scores) != 3
+        or boxes[2] != 4
+        or anchors != (boxes[1], 4)
+        or len(layer.outputs) > 4
+    ):
+        raise ModelError(f"boxes {boxes}, scores {scores} and anchors {anchors} do not fit")
+    return scores[0], scores[1], scores[2]
+
+
+def _boxes(layer: Layer, given: _Settings) -> str:
+    """Corners (y, x, y, x) of all boxes, of their centers and sizes relative to the anchors."""
+    scales = np.array([given.number(f"{side}_scale") for side in "yxhw"])
+    if not np.all(scales > 0):
+        raise ModelError(f"scales {scales} of boxes are not above 0")
+    ends = [layer.constant(n, np.int64) for n in ([0], [2], [4], [1], [2])]
+    low, middle, high, axis, last = ends
+    x = layer.node("Mul", layer.x(0), layer.constant(1 / scales))
+    anchors = layer.x(2)
+    centers, sizes = (
+        layer.node("Slice", x, *pair, last) for pair in ((low, middle), (middle, high))
+    )
+    at, wide = (
+        layer.node("Slice", anchors, *pair, axis) for pair in ((low, middle), (middle, high))
+    )
+    centers = layer.node("Add", layer.node("Mul", centers, wide), at)
+    halves = layer.node(
+        "Mul", layer.node("Mul", layer.node("Exp", sizes), wide), layer.constant(0.5)
+    )
+    corners = [layer.node(op_type, centers, halves) for op_type in ("Sub", "Add")]
+    return layer.node("Concat", *corners, axis=2)
+
+
+class _Settings:
+    """The map of settings."""
+
+    def __init__(self, data: bytes) -> None:
+        from flatbuffers import flexbuffers
+
+        try:
+            self._map = flexbuffers.GetRoot(bytearray(data)).AsMap
+        except Exception as error:  # it raises whatever it comes across
+            raise ModelError("its settings are damaged") from error
+
+    def number(self, name: str, default: float | None = None) -> float:
+        try:
+            found: Any = self._map[name].AsFloat
+        except KeyError:
+            found = default
+        except Exception as error:  # as above
+            raise ModelError(f"its settings are damaged ({name})") from error
+        if found is None or not np.isfinite(found):
+            raise ModelError(f"its settings have no {name}")
+        return float(found)
