@@ -67,7 +67,7 @@ demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 wheel: $(VENV)/.stamp-demo $(VENV)/.stamp-wheel
 	@$(PY) -m tests.wheels $(ARGS)
 
-TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
+TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero $(VENV)/.stamp-tflite
 
 test: $(TESTED)
 	@$(PY) -m csdfgen devices host > $(VENV)/host.txt 2>&1 || true  # says once that it compiles and measures
@@ -242,4 +242,10 @@ $(VENV)/.stamp-audio: $(VENV)/.stamp-venv
 $(VENV)/.stamp-silero: $(VENV)/.stamp-venv
 	@echo "installing silero-vad (MIT), which finds speech in sound, for tests of If"
 	@$(PIP) --no-deps "silero-vad>=6,<7" || echo "silero-vad cannot be installed here; its tests are skipped" >&2
+	@touch $@
+
+$(VENV)/.stamp-tflite: $(VENV)/.stamp-venv
+	@echo "installing ai-edge-litert and pymicro-wakeword (Apache-2.0), the interpreter of .tflite and four networks, for tests"
+	@$(PIP) "ai-edge-litert>=2.0,<3" && $(PIP) --no-deps "pymicro-wakeword>=2,<3" \
+	  || echo "they cannot be installed here; their tests are skipped" >&2
 	@touch $@
