@@ -63,7 +63,7 @@ def agreement() -> str:
     apart = "; ".join(
         f"{left[metric]} of `{metric}` ({meaning})" for metric, meaning in sorted(meanings.items())
     )
-    return f"{_table('asked | rows | agree | differ', [*lines, total], ' rrr')}\n\n{left.total()} rows are not compared: {apart}."
+    return f"{_table('question | rows | agree | differ', [*lines, total], ' rrr')}\n\n{left.total()} rows are not compared: {apart}."
 
 
 def differences() -> str:
@@ -76,7 +76,7 @@ def differences() -> str:
             found.setdefault((item.graph, item.question), item)
     for name, question in NO_ANSWER:
         found[name, question] = Compared(
-            name, question, "no end in 60 s", str(value(path_of(name)))
+            name, question, "not finished in 60 s", str(value(path_of(name)))
         )
     known = {**DIFFERENCES, **NO_ANSWER}
     parts = []
@@ -91,7 +91,7 @@ def differences() -> str:
             for line in ([_joint(same)] if len(same) >= _MANY else map(_single, same))
         ]
         head = f"**{reason.text[:1].upper()}{reason.text[1:]}** (section {reason.section})."
-        parts.append(f"{head}\n\n{_table('graph | asked | recorded | ours | executed', lines)}")
+        parts.append(f"{head}\n\n{_table('graph | question | recorded | csdfgen | executed', lines)}")
     return "\n\n".join(parts)
 
 

@@ -110,7 +110,7 @@ REASONS = MappingProxyType(
             lambda path: min(sdf3_iteration(graph_of(path)).firings.values()) >= 2**16,
         ),
         "32 bits": Reason(
-            "SDF3's repetition vector has 32 bits, and so has what it scales its throughput by",
+            "SDF3's repetition vector and the factor that scales its throughput have 32 bits",
             "5.3",
             lambda path: max(sdf3_iteration(graph_of(path)).firings.values()) >= 2**32,
         ),
@@ -120,12 +120,12 @@ REASONS = MappingProxyType(
             lambda path: any(len(set(channel.production)) > 1 for channel in _own_loops(path)),
         ),
         "bound": Reason(
-            "the search begins at capacities that are no lower bound for cyclo-static rates; smaller ones suffice",
+            "the search starts at capacities that are not a lower bound for cyclo-static rates; smaller ones suffice",
             "5.10",
             _below_bound,
         ),
         "search": Reason(
-            "SDF3 enlarges one channel at a time along storage dependencies and passes by a smaller distribution",
+            "SDF3 enlarges one channel at a time along storage dependencies and misses a smaller distribution",
             "5.10",
             lambda path: not _below_bound(path),
         ),
@@ -272,4 +272,4 @@ def _distributions(path: str, tool: str) -> str:
         size = sum(capacities[name] for name in ours[0].capacities)
         assert any(point.size <= size and point.throughput >= rate for point in ours) or not rate
     least = f"{ours[0].throughput} in {ours[0].size} tokens"
-    return f"{least}; {len(ours)} of our distributions, {len(theirs)} of theirs"
+    return f"{least}; {len(ours)} distributions of csdfgen, {len(theirs)} of the tool"
