@@ -30,6 +30,8 @@ class Tensor:
     zero: Sequence[int] = ()
     axis: int = 0
     variable: bool = False
+    sparse: Sequence[Any] | None = None
+    """Order of the levels, axes that are cut into blocks, and of each level its size or (segments, indices)."""
 
 
 @dataclass
@@ -143,12 +145,30 @@ class _Writing:
                 "QuantizationParameters", Scale=scale, ZeroPoint=zero, QuantizedDimension=one.axis
             )
         shape, name = self.numbers(one.shape, "int32"), self.b.CreateString(one.name)
+        sparsity = self.sparsity(*one.sparse) if one.sparse else None
         if one.data is not None:
             self.buffers.append(one.data)
         return self.table(
             "Tensor", Shape=shape, Type=TYPES[one.dtype], Buffer=0 if one.data is None else len(self.buffers) - 1, Name=name,
             Quantization=quantization, IsVariable=one.variable,
+            Sparsity=sparsity,
         )  # fmt: skip
+
+    def sparsity(self, order: Sequence[int], blocks: Sequence[int], levels: Sequence[Any]) -> int:
+        tables = []
+        for level in levels:
+            fields = {"DenseSize": level}
+            if not isinstance(level, int):
+                vectors = [self.numbers(part, "uint8") for part in level]
+                parts = [self.table("Uint8Vector", Values=vector) for vector in vectors]
+                fields = {"Format": 1, "ArraySegmentsType": 3, "ArraySegments": parts[0]}
+                fields |= {"ArrayIndicesType": 3, "ArrayIndices": parts[1]}
+            tables.append(self.table("DimensionMetadata", **fields))
+        found = self.offsets(tables)
+        ends = [self.numbers(part, "int32") for part in (order, blocks)]
+        return self.table(
+            "SparsityParameters", TraversalOrder=ends[0], BlockMap=ends[1], DimMetadata=found
+        )
 
     def operator(self, one: Operator) -> int:
         if one.kind not in self.codes:

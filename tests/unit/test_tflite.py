@@ -35,6 +35,13 @@ tflite = pytest.importorskip("tflite", reason=NO_SCHEMA)
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 SCALES = {"int8": (0.04, 3), "uint8": (0.04, 120), "int16": (2.0**-12, 0)}
 RNG = np.random.default_rng(5)
+BEGIN = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def begin_again() -> None:
+    """Numbers of a test do not depend on those that ran before."""
+    RNG.bit_generator.state = BEGIN
 
 
 class Net(Graph):
@@ -373,6 +380,7 @@ def test_layers_compute_what_the_interpreter_does(name: str, dtype: str, tmp_pat
     wanted = execute(path, given)
     # its tables of integers of 16 bits are off by that much themselves
     steps = 12 if dtype == "int16" and name in ("LOGISTIC", "SOFTMAX", "TANH") else 1
+    steps = 4 if name.startswith("image") else steps  # three layers
     for found in computed(path, given):
         agree(found, wanted, steps)
 
@@ -412,6 +420,50 @@ def test_weights_of_fewer_bits(dtype: str, channels: bool, tmp_path: Path) -> No
     given = feeds(net)
     wanted = execute(settle(tmp_path / "plain.tflite", plain), given)
     for found in computed(write(tmp_path / "few.tflite", net), given):
+        agree(found, wanted)
+
+
+def test_sparse_weights(tmp_path: Path) -> None:
+    """Blocks of two filters, of which some channels are there."""
+    dense = RNG.uniform(-1, 1, (4, 3, 3, 2)).astype(np.float32)
+    there = RNG.integers(0, 2, (2, 3, 3, 2)).astype(bool)
+    dense[~np.repeat(there, 2, axis=0)] = 0
+    values = [dense[2 * o : 2 * o + 2, h, w, c] for o, h, w, c in np.argwhere(there)]
+    segments = np.r_[0, np.cumsum(there.sum(-1))]
+    levels = 2, 3, 3, (segments, np.argwhere(there)[:, 3]), 2
+    net, plain = Net("float32"), Net("float32")
+    data = np.array(values, np.float32).tobytes()
+    stored = net.tensor(dense.shape, data=data, sparse=(range(5), [0], levels))
+    w = net.add("DENSIFY", stored, shape=dense.shape)
+    options = {"table": "Conv2DOptions", "Padding": 0, "StrideH": 1, "StrideW": 1}
+    for one, weight in ((net, w), (plain, plain.constant(dense, "float32"))):
+        bias = one.constant([0] * 4, "float32")
+        one.add("CONV_2D", one.x(1, 5, 6, 2), weight, bias, shape=(1, 5, 6, 4), **options)
+    given = feeds(net)
+    wanted = execute(write(tmp_path / "plain.tflite", plain), given)
+    for found in computed(write(tmp_path / "sparse.tflite", net), given):
+        agree(found, wanted)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_transposed_convolution_of_mediapipe(stride: int, tmp_path: Path) -> None:
+    """The custom operator is TRANSPOSE_CONV with other operands."""
+    custom, plain = Net("float32"), Net("float32")
+    for net in (custom, plain):
+        size = 5 * stride
+        x, w, bias = net.x(1, 5, 5, 3), net.weight(4, 3, 3, 3), net.weight(4)
+        more = {"shape": (1, size, size, 4)}
+        if net is custom:
+            settings = np.array([1, stride, stride], np.int32).tobytes()
+            net.add("Convolution2DTransposeBias", x, w, bias, custom=settings, **more)
+        else:
+            options = {"Padding": 0, "StrideH": stride, "StrideW": stride}
+            inputs = net.constant(more["shape"]), w, x, bias
+            net.add("TRANSPOSE_CONV", *inputs, table="TransposeConvOptions", **options, **more)
+        RNG.bit_generator.state = BEGIN
+    given = feeds(custom)
+    wanted = execute(write(tmp_path / "plain.tflite", plain), given)
+    for found in computed(write(tmp_path / "custom.tflite", custom), given):
         agree(found, wanted)
 
 
