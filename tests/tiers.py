@@ -5,7 +5,7 @@
 
 The cases of a function are a table or a range of seeds in which neighbours are alike: of n cases the sample has about
 the square root of n, evenly spaced, and begins elsewhere for each function, so that laws over one table meet other lines.
-Of functions in `CHEAP` with up to `FEW` cases it has all.
+Of functions whose cases take half a second together it has all.
 A test that is marked `networks` takes seconds, and is left to the rest, as are those in `DEAR`; of one that is marked `every`
 the sample has all cases.
 """
@@ -24,11 +24,16 @@ TIER = os.environ.get("CSDFGEN_TESTS", "")
 MOST = 24
 """Cases of one function at most."""
 
-FEW = 40
-"""Cases up to which a function that is cheap has all of them in the sample."""
+CHEAP = {
+    name: float(seconds)
+    for name, seconds in map(
+        str.split, (Path(__file__).parent / "cheap.txt").read_text(encoding="utf-8").splitlines()
+    )
+}
+"""Seconds of a case of functions whose cases are cheap (`python -m tests.planted dear` writes the file)."""
 
-CHEAP = frozenset((Path(__file__).parent / "cheap.txt").read_text(encoding="utf-8").split())
-"""Functions whose cases take less than a twentieth of a second each (`python -m tests.planted dear` writes the file)."""
+WHOLE = 0.5
+"""Seconds of all cases of a function up to which the sample has them all."""
 
 DEAR = frozenset((Path(__file__).parent / "dear.txt").read_text(encoding="utf-8").split())
 """Functions that take two seconds of processor time and more, and reach no planted fault and no kernel that cheaper ones
@@ -60,7 +65,8 @@ def in_sample(cases: Sequence[tuple[str, str, str]]) -> list[bool]:
     chosen = set()
     for name, numbers in groups.items():
         count, (_, function, mark) = len(numbers), cases[numbers[0]]
-        few = count if function in CHEAP and count <= FEW else min(MOST, ceil(sqrt(count)))
+        whole = count * CHEAP.get(function, WHOLE) <= WHOLE
+        few = count if whole else min(MOST, ceil(sqrt(count)))
         few = {"networks": 0, "every": count}.get(mark, few)
         few = 0 if function in DEAR else few
         chosen |= {numbers[k] for k in sampled(name, count, few)}

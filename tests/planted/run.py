@@ -111,11 +111,12 @@ def dear(tests: Sequence[Reached]) -> list[str]:
 
 
 def cheap(tests: Sequence[Reached]) -> list[str]:
-    """Functions of the sample that have several cases, which take less than `_CHEAP` seconds each."""
+    """Functions of the sample that have several cases, which take less than `_CHEAP` seconds each, and these seconds."""
     seconds: dict[str, list[float]] = defaultdict(list)
     for one in tests:
         seconds[one.function].append(one.seconds)
-    return sorted(k for k, own in seconds.items() if len(own) > 1 and sum(own) < _CHEAP * len(own))
+    means = {name: sum(own) / len(own) for name, own in seconds.items() if len(own) > 1}
+    return [f"{name} {mean:.4f}" for name, mean in sorted(means.items()) if mean < _CHEAP]
 
 
 @contextmanager
