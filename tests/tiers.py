@@ -5,7 +5,7 @@
 
 The cases of a function are a table or a range of seeds in which neighbours are alike: of n cases the sample has about
 the square root of n, evenly spaced, and begins elsewhere for each function, so that laws over one table meet other lines.
-Of functions whose cases take half a second together it has all.
+Of functions whose cases take a second together it has all.
 A test that is marked `networks` takes seconds, and is left to the rest, as are those in `DEAR`; of one that is marked `every`
 the sample has all cases.
 """
@@ -32,7 +32,7 @@ CHEAP = {
 }
 """Seconds of a case of functions whose cases are cheap (`python -m tests.planted dear` writes the file)."""
 
-WHOLE = 0.5
+WHOLE = 1.0
 """Seconds of all cases of a function up to which the sample has them all."""
 
 DEAR = frozenset((Path(__file__).parent / "dear.txt").read_text(encoding="utf-8").split())
