@@ -256,7 +256,7 @@ class AliasKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Output `output` and input `position` may share rows: row i of one is part of row i of the other.
+    """Output `output` and input `position`, of one type, may share rows: row i of one is part of row i of the other.
 
     VIEW, MERGE: the smaller one covers [start, start + size) of dimension `dim` of the larger one's
     row shape; dim None: both cover the whole row (equal element order, possibly another shape).

@@ -159,7 +159,7 @@ class _Forest:
         if child in self.links or self.root(link.parent) == child:
             return False
         before, after = self.network.tensors[child], self.network.tensors[link.parent]
-        if before.rows != after.rows or before.dtype != after.dtype:
+        if before.rows != after.rows:
             return False
         self.links[child] = link
         if any(self.place(name) is None for name in self.below(child)) or self._is_taken(child):

@@ -25,9 +25,6 @@ share: an operand that is merged elsewhere is overwritten although others read i
 size: the place of a part is its position, not that times the stride
 - outer.buffer, outer.offset + link.start * outer.strides[link.dim], outer.strides
 + outer.buffer, outer.offset + link.start, outer.strides
-check: tensors of two types may share rows
-- if before.rows != after.rows or before.dtype != after.dtype:
-+ if before.rows != after.rows:
 check: operands of a Concat that lie in another order count as a part of a larger one
 - if len(links) > 1 and len(parents) == 1 and len(offsets) == 1 and min(offsets) >= 0:
 + if len(links) > 1 and len(parents) == 1 and min(offsets) >= 0:
@@ -262,9 +259,9 @@ lost: a pool of some columns has the padding of all
 stale: every block of steps starts from the first state
 - before = [h, c]
 + before = before
-bound: scratch for gates is a step short
-- return own + self._of_gates(max(1, steps))
-+ return own + self._of_gates(max(1, steps - 1))
+size: the gates of a block take the place of the states
+- block = (self.workspace(step, pad.size) - self._of_states()) // self._of_gates(1)
++ block = self.workspace(step, pad.size) // self._of_gates(1)
 # csdfgen/backends/native/families/convolution.py
 lost: a convolution that threads share loses its bias
 - bias = packing.conv_bias(self.bias, outs, groups)
@@ -364,9 +361,9 @@ bound: a single run is copied an element short
 bound: of four runs that are woven the last is the third again
 - out[3] = a[3 * apart + c]; \
 + out[3] = a[2 * apart + c]; \
-check: floats beyond 32 bits are truncated by vectors
-- if (most >= 0x4f000000) /* 2^31, and what is no number */ \
-+ if (most > 0x4f800000) /* 2^31, and what is no number */ \
+type: floats become bytes by rounding
+- made[i + k] = (type)(int32_t)x[i + k]; \
++ made[i + k] = (type)(int32_t)(x[i + k] + 0.5f); \
 # csdfgen/backends/native/c/program.c test_compiled|test_kept_programs|test_prebuilt|test_cli
 check: a place behind the image is accepted
 - if (place->at % 8 || head->image.count < 8 || place->at > head->image.count - 8 || place->pool > CSDF_OF_KERNELS)
@@ -441,9 +438,9 @@ lost: a pool that accumulates divides after every phase
 - return [*calls, *finish(work.phase.out, target)] if work.phase.last else calls
 + return [*calls, *finish(work.phase.out, target)]
 # csdfgen/ops/convolution.py
-bound: a convolution that accumulates ignores padding below
-- sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == rows.pad_bottom == 0
-+ sums_rows = layer.output.rows == 1 and rows.kernel > 1 and rows.pad_top == 0
+bound: padding below a convolution makes no rows
+- (size + w.pad_top + w.pad_bottom - w.extent) // w.stride + 1
++ (size + w.pad_top - w.extent) // w.stride + 1
 lost: a transposed convolution without taps leaves the bias out
 - (work.result.fill, (0,)) if bias is None else (np.copyto, (work.result, bias))
 + (work.result.fill, (0,))

@@ -32,6 +32,7 @@ from runtime.images import random_inputs
 from tests.networks import check_touched
 from tests.planning import to_plan
 from tests.random_networks import models
+from tests.small_models import residual_classifier
 
 
 def some_plan(model: onnx.ModelProto, rows: str) -> Plan:
@@ -113,6 +114,16 @@ def test_more_fast_memory_moves_less_to_the_slow_one() -> None:
         list_memories(split_memories(plan, fast, 2**20))[1].moved for fast in (512, 2048, 8192)
     ]
     assert moved[0] > moved[1] > moved[2]
+
+
+def test_a_batch_moves_for_each_image_what_one_alone_does() -> None:
+    moved = []
+    for frames in (1, 3):
+        network = csdfgen.load(residual_classifier(), batch=3)
+        plan = csdfgen.plan(network, rows=2, frames=frames, policy="demand", backend="numpy")
+        both = list_memories(split_memories(plan, 2048, 2**20))
+        moved.append([sum(getattr(one, side) for one in both) for side in ("read", "written")])
+    assert moved[0] == moved[1]
 
 
 def test_rows_across_the_border_are_refused() -> None:

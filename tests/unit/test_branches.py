@@ -516,6 +516,20 @@ def test_a_check_compares_every_branch(leaf: int, sign: int) -> None:
     assert 1 <= len(report.forced) <= 4 and not any(run.why for run in report.forced)
 
 
+def test_a_branch_that_is_forced_is_taken_in_every_arena() -> None:
+    """Outputs that are held stay as they are, so that the next frame is computed elsewhere."""
+    x = np.ones((5, 3), np.float32)
+    net = model(
+        "g (float[5,3] x, bool c) => (y) { [pick] y = If (c) <"
+        " then_branch = t () => (float[5,3] a) { a = Neg(x) },"
+        " else_branch = e () => (float[5,3] b) { b = Exp(x) }> }"
+    )
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(net), result="arena"))
+    frame.force({"pick": True})
+    held = [frame({"x": x, "c": np.array(False)})["y"] for _ in range(3)]
+    assert all(np.array_equal(one, -x) for one in held)
+
+
 @pytest.mark.parametrize("seed", range(some(3, 40)))
 def test_a_check_reaches_every_branch(seed: int) -> None:
     compared = []

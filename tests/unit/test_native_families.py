@@ -546,6 +546,15 @@ def test_maps(sample: Sample) -> None:
     check(sample, np.random.default_rng(len(str(sample))), {"map_of"})
 
 
+def test_what_follows_several_sums_is_applied_to_the_last() -> None:
+    sample = Sample("Sum", (Arg((1, 21, 6, 9), 2),) * 3)
+    layer, feeds, native = followed(sample.layer(), ("Relu", {})), sample.feeds(), Recorded()
+    wanted = np.maximum(sum(feeds.values()), 0)
+    (found,) = run_scattered(layer, feeds, 2, Layout(), None, None, native)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert native.bound == {"map_of"}
+
+
 @pytest.mark.parametrize("low", [-200.0, -30.0, -1e-3])
 def test_sigmoid_everywhere(low: float) -> None:
     sample = Sample("Sigmoid", (Arg((1, 64, 9, 9), 2),))

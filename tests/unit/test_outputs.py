@@ -409,6 +409,15 @@ def test_in_the_arena(make: Callable[[], onnx.ModelProto], rows: int | str, leve
     assert again.regions == plan.regions and again.options.result == "arena"
 
 
+def test_an_output_in_place_of_what_it_is_made_from_stays_in_the_arena() -> None:
+    network = csdfgen.load(half())
+    plan = csdfgen.plan(network, rows=1, result="arena")
+    assert any(len(plan.sharing.members[b.name]) > 1 for b in plan.rolling if b.kept)
+    want = runtime.run(csdfgen.plan(network, rows=1), image(network))
+    for name, value in runtime.run(plan, image(network)).items():
+        assert np.array_equal(value, want[name])
+
+
 def test_rows_lie_where_outputs_will_be() -> None:
     """The arena with the outputs is smaller than the arena beside them, and nothing else is taken."""
     network = csdfgen.load(several())

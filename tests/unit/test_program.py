@@ -36,6 +36,15 @@ def test_copies_between_parts_of_a_concat_go_through_the_workspace(shape: tuple[
     assert measured.python_peak_bytes < np.prod(shape)
 
 
+def test_every_other_column_of_an_input_is_taken() -> None:
+    """By a layer: what is taken from the caller's rows as they come is without gaps."""
+    graph = Graph()
+    numbers = (graph.constant(np.array([value])) for value in (1, 9, 3, 2))
+    model = graph.model(graph.node("Slice", graph.input("x", (1, 2, 4, 9)), *numbers))
+    (got,) = runtime.run(csdfgen.plan(csdfgen.load(model)), graph.feeds()).values()
+    np.testing.assert_array_equal(got, graph.feeds()["x"][..., 1::2])
+
+
 def test_runs_of_many_rows_are_found_once() -> None:
     """Symptom: a Gather of 9,216 rows in each of 96 phases was planned for half a minute, most of it in finding the same
     runs.

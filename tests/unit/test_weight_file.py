@@ -17,6 +17,7 @@ import pytest
 import csdfgen
 import runtime.session
 from csdfgen.errors import InputError
+from csdfgen.files import map_file
 from csdfgen.lowering import weight_file
 from csdfgen.lowering.weight_file import WeightFile
 from csdfgen.program.instructions import get_address
@@ -195,6 +196,19 @@ def test_arrays_of_every_type_are_packed_and_told_apart(tmp_path: Path, kind: st
             np.testing.assert_array_equal(
                 file.moved(np.arange(9000).astype(own)), np.arange(9000).astype(own)
             )
+
+
+def test_weights_that_lie_otherwise_at_one_place_are_told_apart(tmp_path: Path) -> None:
+    """A square matrix and its transpose are the same bytes of a file."""
+    np.arange(1024, dtype=np.float32).tofile(tmp_path / "weights")
+    square = np.frombuffer(map_file(tmp_path / "weights"), np.float32).reshape(32, 32)
+
+    def packed(given: np.ndarray) -> np.ndarray:
+        return given.copy()
+
+    with weight_file.weight_file(tmp_path / "x.weights", "build") as file:
+        for one in (square, square.T):
+            np.testing.assert_array_equal(file.kept(packed, (one,)), one)
 
 
 def test_no_room_for_the_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
