@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
 
 
-_QUESTIONS, _HOW = "Questions about dataflow", "How they are answered"
+_QUESTIONS, _HOW = "Questions about dataflow", "Methods and limits"
 
 _RATIO = re.compile(r"[0-9]{1,60}(?:/(?P<divisor>[0-9]{1,60})|\.[0-9]{1,60})?")
 
@@ -74,12 +74,11 @@ Report = tuple[str, list[Section], list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Analyze(Command):
-    """Report what a model needs and what it would do on a device, and how fast any CSDF graph is in
-    which buffers.
+    """Report the memory of a model and its predicted time on a device, or the throughput and buffers of any CSDF graph.
 
-    A model alone: its memory; with --device time a layer and a phase, frames per second. A graph
-    alone: consistency, liveness, throughput. Asked about dataflow, a model is converted first: a
-        token a row, no actor overlaps with itself.
+    For a model: its memory, and with --device the time of each layer and phase and the frames per second. For a graph:
+    consistency, liveness, throughput. For questions about dataflow, a model is first converted, with a row as the token
+    and without auto-concurrency.
     """
 
     examples = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import JSON, Loaded, ModelArgument, check_picture, refuse_graph
+from csdfgen.cli.options import JSON, Loaded, NetworkArgument, check_picture, refuse_graph
 from csdfgen.cli.terminal import csv_text, say, say_json, show_progress
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
@@ -26,9 +26,9 @@ _TRAFFIC = "Traffic"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchServe(Command):
-    """Offer requests to the server in an open loop over loopback, for every policy, and compare with the simulator.
+    """Send requests to the server in an open loop over loopback, for every policy, and compare with the simulator.
 
-    Load 1 is what the server answers one request at a time, in the same run.
+    Load 1 is the rate of the server without batching, measured in the same run.
     """
 
     examples = (
@@ -36,7 +36,7 @@ class BenchServe(Command):
         "csdfgen bench-serve zoo:alexnet --loads 0.6,0.9 --rates 20,40,60,80 --several 10,25,50 --requests 1000",
     )
 
-    model: ModelArgument
+    model: NetworkArgument
     policies: str = declare(
         "Policies, separated by semicolons.",
         "serial;window:m=8;greedy;lbci-paper;lbci;adaptive",
@@ -45,14 +45,14 @@ class BenchServe(Command):
     loads: str = declare(
         "Offered load as multiples of load 1; '' for none.", "0.3,0.6,0.9", "X,X...", _TRAFFIC
     )
-    rates: str = declare("Requests per second; the paper has 20,40,60,80.", "", "N,N...", _TRAFFIC)
+    rates: str = declare("Requests per second; paper 001 has 20,40,60,80.", "", "N,N...", _TRAFFIC)
     several: str = declare(
-        "Requests of 1 to N images every 100 ms; the paper has 10,25,50.", "", "N,N...", _TRAFFIC
+        "Requests of 1 to N images every 100 ms; paper 001 has 10,25,50.", "", "N,N...", _TRAFFIC
     )
     requests: int = declare("Requests per point.", 1000, "N", _TRAFFIC, low=1, high=1_000_000)
     deadline: str | None = declare("The deadline of a request: 500ms.", None, "TIME", _TRAFFIC)
     max_batch: int = declare("The largest batch.", 8, "N", low=1, high=4096)
-    stages: int = declare("The most pipeline stages.", 4, "N", low=1, high=16)
+    stages: int = declare("Maximum number of pipeline stages.", 4, "N", low=1, high=16)
     seed: int = declare("Seed of arrivals and values.", 0, "N", low=0)
     csv: Path | None = declare("Write all points as CSV.", None, "FILE")
     svg: Path | None = declare("Draw latency against load, one line per policy.", None, "FILE.svg")

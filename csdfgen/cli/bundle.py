@@ -45,7 +45,7 @@ class Bundle(Command):
     )
     target: Target = "host"
     oversize: Oversize = False
-    heights: str = declare("Slab heights to time.", "", "N,N,...", shown="as csdfgen profile")
+    heights: str = declare("Slab heights to measure.", "", "N,N,...", shown="as csdfgen profile")
     as_json: JsonOption = False
     planning: Planned
 

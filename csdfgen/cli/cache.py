@@ -13,8 +13,8 @@ from csdfgen.model.units import pluralize
 
 @dataclass(frozen=True, kw_only=True)
 class Cache(Command):
-    """Show the files that are kept to be used again: compiled kernels, packed weights, and the programs of csdfgen run.
-    Those that were not used for longest are removed once all take more than 2 GiB, or CSDFGEN_CACHE_LIMIT.
+    """Show the cached files: compiled kernels, packed weights, and the programs of csdfgen run. The least recently used
+    are removed once all take more than 2 GiB, or CSDFGEN_CACHE_LIMIT.
     """
 
     examples = ("csdfgen cache", "csdfgen cache --clear", "csdfgen cache --json")

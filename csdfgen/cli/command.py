@@ -170,10 +170,9 @@ def application(first: str) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Run convolutional networks in a fraction of their activation memory.\n\n"
-        "An ONNX model becomes a cyclo-static dataflow graph whose actors work on slabs of rows; csdfgen finds a "
-        "firing "
-        "order and buffers, exports the graph, runs it in those buffers, and compares with onnxruntime.",
-        epilog="Without a command, [bold]csdfgen MODEL -o graph.xml[/bold] converts. [bold]csdfgen COMMAND --help[/bold] "
+        "An ONNX model becomes a cyclo-static dataflow graph whose actors process slabs of rows; csdfgen finds a "
+        "firing order and buffers, exports the graph, runs it in those buffers, and compares with onnxruntime.",
+        epilog="Without a command, [bold]csdfgen MODEL -o graph.xml[/bold] converts a model. [bold]csdfgen COMMAND --help[/bold] "
         "shows a command's options and examples.",
     )
     app.callback()(_options)

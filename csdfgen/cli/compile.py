@@ -18,8 +18,8 @@ _SUFFIX = "a compiled program", ".csdfgen"
 
 @dataclass(frozen=True, kw_only=True)
 class Compile(Command):
-    """Compile a plan and its packed weights to one file, which runs on processors like this one without the model, and
-    is ready in milliseconds.
+    """Compile a plan and its packed weights to one file, which runs without the model on processors like this one and
+    starts in milliseconds.
 
     Run it with csdfgen run, in Python with csdfgen.open, or in C: csdfgen.h and the library that --library writes.
     """

@@ -37,10 +37,9 @@ _WIDEST_RATES = 44
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(Command):
-    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
-    without -o.
+    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot for Graphviz; without -o, print a summary.
 
-    The default command: `csdfgen model.onnx -o graph.xml` does it too.
+    This is the default command: `csdfgen model.onnx -o graph.xml` does the same.
     """
 
     examples = (

@@ -23,7 +23,7 @@ _SHOWN_LAYERS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Devices(Command):
-    """List the devices that are known, or show every number of one with its unit and origin."""
+    """List the known devices, or show every number of one with its unit and origin."""
 
     examples = (
         "csdfgen devices",
@@ -32,7 +32,7 @@ class Devices(Command):
         "csdfgen devices --opencl",
     )
 
-    name: str | None = argument("[NAME|FILE.toml]", "Show this one.", default=None)
+    name: str | None = argument("[NAME|FILE.toml]", "A device to show.", default=None)
     opencl: bool = declare(
         "List the OpenCL devices of this machine, for --backend opencl --cl-device N.", False
     )

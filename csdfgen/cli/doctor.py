@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor(Command):
-    """Show versions, threads, and what could be in the way; exit 1 if something is."""
+    """Show versions, threads and possible conflicts; exit 1 if there is a conflict."""
 
     as_json: JsonOption = False
 

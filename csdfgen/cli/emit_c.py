@@ -30,7 +30,7 @@ class EmitC(Command):
     """Write a plan as C that needs nothing but a compiler: tables, the kernels that they name, a
     program that runs it on files, a Makefile and a CMakeLists.txt.
 
-    NAME.h documents what is called: NAME_run with whole arrays, NAME_push_row with rows as they come.
+    NAME.h documents the entry points: NAME_run for whole arrays, NAME_push_row for rows as they arrive.
     """
 
     examples = (

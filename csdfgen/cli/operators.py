@@ -42,7 +42,7 @@ class Operators(Command):
 
     examples = ("csdfgen operators", "csdfgen operators Conv", "csdfgen operators --json")
 
-    name: str | None = argument("[NAME]", "Show this one.", default=None)
+    name: str | None = argument("[NAME]", "An operator to describe.", default=None)
     as_json: bool = declare(
         "Print JSON: a list, or one object for one operator.", False, names=JSON
     )

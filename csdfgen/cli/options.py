@@ -53,12 +53,13 @@ _MAX_DIGITS = 10
 
 Tokens = Literal["elements", "rows"]
 
+_MODEL = "Model (.onnx, .pt2, .prototxt, .tflite)"
+
+NetworkArgument = Annotated[str, Argument("MODEL", f"{_MODEL}, or zoo:NAME[@HEIGHTxWIDTH].")]
+
 ModelArgument = Annotated[
     str,
-    Argument(
-        "MODEL",
-        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
-    ),
+    Argument("MODEL", f"{_MODEL}, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml)."),
 ]
 
 Pareto = Annotated[
@@ -246,7 +247,7 @@ class _Others:
         "The batch size; images run one after another.", ..., "N", low=1, high=MOST_IMAGES
     )
     of: str = declare(
-        "For a plan file: its model, if that is neither in the plan's folder nor in this one.",
+        "For a plan file: its model, if that is neither in the plan's folder nor in the current one.",
         ..., "MODEL", names=("--model",),
     )  # fmt: skip
 

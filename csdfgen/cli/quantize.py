@@ -15,7 +15,7 @@ from csdfgen.cli.options import (
     JSON,
     OUTPUT,
     Loaded,
-    ModelArgument,
+    NetworkArgument,
     Pixels,
     check_suffix,
     refuse,
@@ -62,7 +62,7 @@ class Quantize(Command):
         "csdfgen quantize model.onnx -o half.onnx --format bfloat16",
     )
 
-    model: ModelArgument
+    model: NetworkArgument
     more: list[str] | None = argument("[FILES]...", "More files to calibrate on.", default=None)
     output: Path = declare(
         "The model in QDQ form.", Path("quantized.onnx"), "OUT.onnx", names=OUTPUT

@@ -37,10 +37,10 @@ _LIBRARIES = ("numpy", "onnx", "onnxruntime")
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Command):
-    """Write one page to look at: memory over the firings of a frame, the arena, phases, layers, what
-    causes the peak, and the comparison with onnxruntime, measured here.
+    """Write an HTML page: memory over the firings of a frame, the arena, phases, layers, the cause of the peak, and a
+    measured comparison with onnxruntime.
 
-    The page is report.html without -o. It loads nothing, and can be printed.
+    Without -o the page is report.html. It loads no other files, and can be printed.
     """
 
     examples = (

@@ -34,16 +34,15 @@ _MEASURED = ("m_DL", "m_our", "tau_DL", "tau_our")
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(Command):
-    """Compute the figures and tables of five papers, and compare them with what they print; `all` is all of them.
+    """Compute the figures and tables of five papers, and compare them with the printed ones; `all` is all of them.
 
-    `paper002` computes the figure and tables of the base paper (Minakova and Stefanov 2020); its `findings` show what
-    that turned up about its algorithm, its capacities, its counting and its misprints; docs/paper.md explains it.
-    `paper003` computes the tables, claims and examples of the OpenCL Caffe paper of 2018 (number formats, blob reuse,
-    experts); docs/paper003.md explains them. `paper004` computes what follows from the tables of the CitiusSynapse
-    paper of 2021 (OpenCL on embedded systems), and measures each of its techniques on this machine; docs/paper004.md
-    explains it. `vbs` computes what the paper of 2020 on variable batch sizes across layers prints, and models what it
-    measured; docs/batches.md explains it. `lbci` computes the percentages of the paper of 2023 on layered batches in a
-    simulated server; docs/lbci.md explains it.
+    `paper002` computes the figure and tables of the base paper (Minakova and Stefanov 2020), and `findings` on its
+    algorithm, capacities, counting and misprints; see docs/paper.md. `paper003` computes the tables, claims and examples
+    of the OpenCL Caffe paper (Tschopp 2018: number formats, blob reuse, experts); see docs/paper003.md. `paper004`
+    computes what follows from the tables of the CitiusSynapse paper (2021: OpenCL on embedded systems), and measures
+    each of its techniques on this machine; see docs/paper004.md. `vbs` computes the numbers of the paper of 2020 on
+    variable batch sizes across layers, and models its measurements; see docs/batches.md. `lbci` computes the percentages
+    of the paper of 2023 on layered batches in a simulated server; see docs/lbci.md.
     """
 
     examples = (

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from csdfgen.precision.quantize import Quantized
 
 
-PICTURES = "Pictures"
+PICTURES = "Charts"
 """A heading in the help."""
 
 Gantt = Annotated[
@@ -58,12 +58,10 @@ Gantt = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule(Command):
-    """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with
-    capacities.
+    """Find a firing order and buffers: offsets in one arena for a model, capacities for any CSDF graph.
 
-    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan`
-    executes it, that of a graph too if the graph was made from a model. With --periodic it holds
-    start times that repeat, of the highest throughput.
+    The file contains the firings as loops, capacities, offsets and memory figures; `run --plan` executes it, also for a
+    graph that was converted from a model. With --periodic it contains periodic start times of the highest throughput.
     """
 
     examples = (

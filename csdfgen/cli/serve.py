@@ -27,8 +27,8 @@ _LIMITS = "Limits"
 class Serve(Command):
     """Serve models over HTTP by KServe's protocol, version 2: /v2/models/NAME/infer, and /metrics.
 
-    Requests join batches that run. SIGTERM ends the server after the requests that it has accepted; SIGHUP reads a folder of
-    models again.
+    Requests join running batches. SIGTERM stops the server after all accepted requests are answered; SIGHUP reloads a
+    folder of models.
     """
 
     examples = (
@@ -51,7 +51,12 @@ class Serve(Command):
     deadline: str | None = declare("The default deadline of requests: 500ms.", None, "TIME")
     max_batch: int = declare("The largest batch.", 8, "N", low=1, high=4096)
     in_flight: int | None = declare(
-        "The most images in flight.", None, "N", low=1, high=65_536, shown="two batches per worker"
+        "Maximum number of images in flight.",
+        None,
+        "N",
+        low=1,
+        high=65_536,
+        shown="two batches per worker",
     )
     memory: str | None = declare(
         "The memory of all models' arenas and slots together: 64MiB. A refusal reports the smallest that suffices.",
@@ -61,7 +66,7 @@ class Serve(Command):
         "Workers per model, each with its own arena and cores.", 1, "N", low=1, high=256
     )
     threads: int = declare("Threads per worker.", 1, "N", low=1, high=1024)
-    stages: int = declare("The most pipeline stages of a network.", 4, "N", low=1, high=16)
+    stages: int = declare("Maximum number of pipeline stages of a model.", 4, "N", low=1, high=16)
     backend: str = declare("The backend.", "auto", "NAME")
     weights: str = declare(
         "copied: private memory; mapped: memory-mapped packed weights, shared by processes; auto: mapped if the "
@@ -79,7 +84,7 @@ class Serve(Command):
     )  # fmt: skip
     max_body: str = declare("The largest request body.", "64MiB", "SIZE", _LIMITS)
     connections: int = declare(
-        "The most concurrent connections; one client may have half of them.", 1024, "N", _LIMITS,
+        "Maximum number of connections; one client may have half of them.", 1024, "N", _LIMITS,
         low=2, high=65_536,
     )  # fmt: skip
     as_json: JsonOption = False

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Simulate(Command):
     """Serve requests in virtual time: latencies, refusals and memory of a policy, from measured times of a model's stages.
 
-    Load 1 is what one worker computes image by image.
+    Load 1 is the capacity of one worker without batching.
     """
 
     examples = (
@@ -67,10 +67,10 @@ class Simulate(Command):
         "The largest batch.", None, "N", low=1, high=4096, shown="8, or the table's largest"
     )
     in_flight: int | None = declare(
-        "The most images in flight.", None, "N", low=1, high=65_536,
+        "Maximum number of images in flight.", None, "N", low=1, high=65_536,
         shown="two batches per worker",
     )  # fmt: skip
-    stages: int = declare("The most pipeline stages of a model.", 4, "N", low=1, high=16)
+    stages: int = declare("Maximum number of pipeline stages of a model.", 4, "N", low=1, high=16)
     workers: int = declare("Workers; each runs one stage at a time.", 1, "N", low=1, high=256)
     seed: int = declare("Seed of arrivals and times.", 0, "N", low=0)
     memories: str | None = declare(

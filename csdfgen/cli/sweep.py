@@ -21,10 +21,10 @@ from csdfgen.model.units import pluralize
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep(Command):
-    """Plan models in many ways, into one table and one picture: budgets, devices, batchings, formats, whatever
-    `schedule` takes.
+    """Plan models with many option sets (budgets, devices, batchings, formats and other options of `schedule`) into one
+    table and one chart.
 
-    Finished points are kept: broken off, however that was, the same command goes on and gives the same table.
+    Finished points are kept: after any interruption, the same command continues and gives the same table.
     """
 
     examples = (

@@ -12,7 +12,7 @@ from csdfgen.cli.command import Command
 from csdfgen.cli.options import (
     JSON,
     OUTPUT,
-    ModelArgument,
+    NetworkArgument,
     Typed,
     check_suffix,
     option_group,
@@ -47,7 +47,7 @@ class _Tuned(Typed):
 class Tune(Command):
     """Measure on this machine which variant of each layer's kernel is the fastest at which slab height.
 
-    Run it again to go on where it ended, or with another model to add its layers.
+    Run it again to continue where it stopped, or with another model to add its layers.
     """
 
     examples = (
@@ -56,7 +56,7 @@ class Tune(Command):
         "csdfgen tune model.onnx --backend opencl -o gpu.json",
     )
 
-    model: ModelArgument
+    model: NetworkArgument
     output: Path = declare(
         "The tuning file; an existing file is continued.",
         Path("tuned.json"), "FILE.json", names=OUTPUT,

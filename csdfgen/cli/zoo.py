@@ -51,10 +51,9 @@ _COMPARISONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Zoo(Command):
-    """List the networks that are built in, show one with its sources, or write one as ONNX.
+    """List the built-in networks, show one with its sources, or write one as ONNX.
 
-    zoo:NAME[@HEIGHTxWIDTH] stands for it wherever a model file can: csdfgen run zoo:squeezenet1_1
-    --check.
+    zoo:NAME[@HEIGHTxWIDTH] can replace a model file: csdfgen run zoo:squeezenet1_1 --check.
     """
 
     examples = (

@@ -591,7 +591,7 @@ def test_the_shape_of_the_only_input_needs_no_name(csdfgen: Any) -> None:
 def test_help_is_as_wide_as_the_terminal(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Symptom: sentences were also broken where those of the source are, into lines of two words."""
     monkeypatch.setenv("COLUMNS", "300")
-    assert "or .dot to draw; a summary without -o." in csdfgen("--help").out
+    assert "or .dot for Graphviz; without -o, print a summary." in csdfgen("--help").out
     assert "memory figures; `run --plan` executes it" in csdfgen("schedule", "--help").out
     for command in ("run", "schedule", "report"):
         usual, whole = (csdfgen(command, word).out for word in ("--help", "--help-all"))

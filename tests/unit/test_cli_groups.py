@@ -86,7 +86,7 @@ def test_commands_about_a_model_take_the_same_options() -> None:
 def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     said = call("analyze", "--help-all").out
-    panels = ["Options", "Questions about dataflow", "How they are answered", "Pictures"]
+    panels = ["Options", "Questions about dataflow", "Methods and limits", "Charts"]
     parts = [said.index(f"─ {panel} ─") for panel in panels]
     assert parts == sorted(parts)
     ends = [*parts[1:], len(said)]
