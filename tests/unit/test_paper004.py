@@ -41,8 +41,8 @@ def test_what_differs_is_known() -> None:
     assert {row for row, _ in _differing(claims())} == {
         "improved by 770 %: MobileNet-v2",
         "improved by 134 %: VGG-16",
-        "plain GPU, MobileNet-v2, in times of PyTorch",
-        "ResNet-18: slower as there are fewer GFLOPS",
+        "plain GPU, MobileNet-v2, relative to PyTorch",
+        "ResNet-18: slower in proportion to GFLOPS",
         "Winograd: weights grow by",
     }
 

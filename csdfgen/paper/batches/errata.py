@@ -58,7 +58,7 @@ def _recurrences() -> Iterator[Cell]:
     alone = sum(set(batches(plan, number)) == {IMAGES} for number in range(len(EXAMPLE)))
     yield _cell(
         1, "layers of the example's plan that take both images at once", 3, alone, 0,
-        "by Table I OPTExact has every layer at exactly b; by (1), at least one",
+        "Table I: every layer of OPTExact takes exactly b; (1): at least one",
     )  # fmt: skip
     gathered = plan_cheapest(GATHERING, 2, 5, rounds=False, searched=0)
     assert gathered is not None and plan_printed(GATHERING, 2, 5, unit=1) is None
@@ -120,7 +120,7 @@ def _steps_and_rounds() -> Iterator[Cell]:
     least, rough = (tables.front(BATCHES)[0][0] for tables in (fine, coarse))
     yield _cell(
         9, "GoogleNet, 12 images: least memory with 2 MB steps", None, rough / MB, 2,
-        f"with exact memory {least / MB:.2f}: the steps miss the plans between", "MB",
+        f"with exact memory {least / MB:.2f}: the steps miss the plans in between", "MB",
     )  # fmt: skip
     slower = {
         memory: 100 * (coarse.cost(BATCHES, memory) / fine.cost(BATCHES, memory) - 1)

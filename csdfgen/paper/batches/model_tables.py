@@ -70,10 +70,8 @@ def figure_8() -> Iterator[Cell]:
         row = f"greedy rule, request of {images}"
         least, full = (_least_memory(chain, images) for chain in (without, whole))
         fits = sum(least <= memory * MB for memory in MEMORIES)
-        note = (
-            "" if fits == printed else f"it needs {least / MB:.1f} MB, and is printed to run in 35"
-        )
-        column = "memories at which it has a plan"
+        note = "" if fits == printed else f"it needs {least / MB:.1f} MB; the paper runs it in 35"
+        column = "memory sizes with a plan"
         yield Cell("Figure 8", row, column, "", printed, fits, 0, note)
         note = f"with {_UNLISTED}, which Table III does not list, {full / MB:.1f}"
         yield Cell("Figure 8", row, "least memory", "MB", None, least / MB, 1, note)

@@ -39,20 +39,20 @@ def comparisons(found: Mapping[str, Comparison]) -> Iterator[Cell]:
     """Random networks, a row a way to plan."""
     said = {
         "printed": "Algorithm 1",
-        "gathering": "with images that gather",
+        "gathering": "with waiting images",
         "searched": "and all orders searched",
     }
     for name, one in found.items():
         columns = {
             "with a plan": one.feasible,
-            "least": one.optimal,
-            "dearer": one.worse,
+            "optimal": one.optimal,
+            "costlier": one.worse,
             "no plan found": one.missed,
-            "below the least, or wrong": one.below,
+            "below the optimum, or wrong": one.below,
         }
         for column, count in columns.items():
             yield Cell("random networks", said[name], column, "", None, count, 0)
-        yield Cell("random networks", said[name], "dearer by up to, %", "%", None, 100 * one.largest, 1)  # fmt: skip
+        yield Cell("random networks", said[name], "costlier by up to, %", "%", None, 100 * one.largest, 1)  # fmt: skip
 
 
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(

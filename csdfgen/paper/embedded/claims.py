@@ -27,11 +27,11 @@ def claims() -> Iterator[Cell]:
         times / TABLE_8["MobileNet-v2"][0] for times in (light.gpu, TABLE_8["MobileNet-v2"][1])
     )
     yield _claim(
-        "plain GPU, MobileNet-v2, in times of PyTorch", "", round(printed, 2), ours, 2,
+        "plain GPU, MobileNet-v2, relative to PyTorch", "", round(printed, 2), ours, 2,
         "Table 8 has CRNN's times; with Table 6's the plain GPU is far behind",
     )  # fmt: skip
     yield _claim(
-        "ResNet-18: slower as there are fewer GFLOPS", "", round(GFLOPS[0] / GFLOPS[1], 2),
+        "ResNet-18: slower in proportion to GFLOPS", "", round(GFLOPS[0] / GFLOPS[1], 2),
         resnet.tuned / TABLE_8["ResNet-18"][0], 2, "",
     )  # fmt: skip
     yield _claim("Winograd: inputs grow by", "", 4, max_growth(F2_WHOLE.inputs), 0, "")

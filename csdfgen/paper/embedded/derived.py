@@ -33,7 +33,7 @@ def table_5() -> Iterator[Cell]:
         one = count(ZOO[_ZOO[name]].build(224, weights=False))
         size = (one.parameters + one.statistics) * 4 / 2**20
         note = (
-            "527.8, cut off"
+            "527.8, truncated"
             if name == "VGG-16"
             else "MiB, although MB is printed" * (name == "ResNet-18")
         )
@@ -81,7 +81,7 @@ def table_8() -> Iterator[Cell]:
         None,
         GFLOPS[0] / GFLOPS[1],
         2,
-        "that the Jetson has more",
+        "Jetson / Odroid",
     )
 
 

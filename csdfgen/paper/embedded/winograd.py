@@ -63,7 +63,9 @@ def errors() -> Iterator[Cell]:
         )
     for largest, bits in ((7, "6 and 4 bits"), (14, "6 bits, weights to 14")):
         note = (
-            "points fit a byte: the paper's form" if largest == 7 else "9 times 14 fits a byte, too"
+            "transformed values fit a byte: the paper's form"
+            if largest == 7
+            else "9 times 14 also fits a byte"
         )
         yield _decibels(
             f"Winograd, {bits}", signal_to_noise(clean, narrow(x, w, (31, largest))), note
@@ -72,7 +74,7 @@ def errors() -> Iterator[Cell]:
     wrong = sum(
         not np.array_equal(convolve_exactly(*one), convolve_directly(*one)) for one in layers
     )
-    note = f"of {LAYERS} random layers: G doubled on both sides, points of 16 bits, sums of 32"
+    note = f"of {LAYERS} random layers: G doubled on both sides, 16-bit transformed values, 32-bit sums"
     yield Cell("Winograd", "exact, int8", "layers that differ", "", None, wrong, 0, note)
 
 

@@ -14,7 +14,10 @@ from csdfgen.paper.joining.gains import gains
 LEFT = (
     Left("Figure 4", "measured and fitted times", 0, "a picture; no number of it is printed"),
     Left("Figure 5", "delays and throughputs at four rates", 0, "a picture; times of the authors' machine are not printed"),
-    Left("Figure 6", "batches above 500 ms of Serial and Batchsize(10)", 0, 'a picture; printed is "much" more'),
+    Left(
+        "Figure 6", "batches above 500 ms of Serial and Batchsize(10)", 0,
+        'a picture; in the text, LBCI\'s share is "much lower"',
+    ),
     Left("Figure 7", "running times of nine tests", 0, "a picture; images of the requests are not printed"),
     Left("conclusion", "10.43 %", 1, "the text has 19.43 % in its place; no measurement has 10.43"),
 )  # fmt: skip
