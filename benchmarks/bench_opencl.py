@@ -114,8 +114,8 @@ def ours(model: Any, how: How) -> tuple[dict[str, Executable], dict[str, np.ndar
 def frames(how: How) -> Iterator[str]:
     """Networks beside native code and tinygrad."""
     yield from head(
-        "network", *(f"{one}, ms" for one in ("native", "usual", "tuned", ON_DEVICE)),
-        "tuned / native", "usual / tuned", "tinygrad / tuned",
+        "network", *(f"{one}, ms" for one in ("native", "default", "tuned", ON_DEVICE)),
+        "tuned / native", "default / tuned", "tinygrad / tuned",
     )  # fmt: skip
     for name in NETWORKS:
         model = build(f"zoo:{name}")
@@ -132,7 +132,8 @@ def frames(how: How) -> Iterator[str]:
 
 def layers(how: How) -> Iterator[str]:
     """Convolutions, each as a network of its own, beside native code."""
-    yield from head("convolution, ReLU", "native, ms", "usual, ms", "tuned, ms", "native / tuned", "usual / tuned")  # fmt: skip
+    measured = ("native, ms", "default, ms", "tuned, ms")
+    yield from head("convolution, ReLU", *measured, "native / tuned", "default / tuned")
     shares, gains = [], []
     for ins, outs, kernel, size, stride, groups in LAYERS:
         graph = Graph()
@@ -151,7 +152,7 @@ def layers(how: How) -> Iterator[str]:
 
 def products(how: How) -> Iterator[str]:
     """Single products beside CLBlast."""
-    yield from head("product", "usual, ms", "tuned, ms", "CLBlast, ms", "CLBlast / tuned")
+    yield from head("product", "default, ms", "tuned, ms", "CLBlast, ms", "CLBlast / tuned")
     shares = []
     for m, n, k in PRODUCTS:
         graph, rng = Graph(), np.random.default_rng(3)
@@ -233,7 +234,7 @@ def allocated() -> Iterator[list[int]]:
 def formats(how: How) -> Iterator[str]:
     """AlexNet in the formats of paper 003, one picture: what they take of time and memory, divided by what float32 takes."""
     yield from head(
-        "format", "native, ms", "usual, ms", "launches", "arena, MiB", "all buffers, MiB", "time / float32",
+        "format", "native, ms", "default, ms", "launches", "arena, MiB", "all buffers, MiB", "time / float32",
         "printed, Mali", "printed, Vega", "arena / float32", "printed, reuse",
     )  # fmt: skip
     model = build(NETWORK)

@@ -28,9 +28,9 @@ from tests.simple_executor import execute
 
 HEIGHTS = (1, 2, 10**9)
 
-DISAGREE = "onnxruntime and onnx's case disagree (align_corners with a fractional output length); we do as onnxruntime"
+DISAGREE = "onnxruntime and onnx's case disagree (align_corners with a fractional output length); csdfgen follows onnxruntime"
 
-SHAPED = "onnxruntime and onnx's case disagree (indices are places in output_shape); we do as onnxruntime"
+SHAPED = "onnxruntime and onnx's case disagree (indices are positions in output_shape); csdfgen follows onnxruntime"
 
 SKIPPED_BY_NAME: Mapping[str, str] = {
     "test_maxunpool_export_with_output_shape": SHAPED,

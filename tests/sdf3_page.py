@@ -63,7 +63,8 @@ def agreement() -> str:
     apart = "; ".join(
         f"{left[metric]} of `{metric}` ({meaning})" for metric, meaning in sorted(meanings.items())
     )
-    return f"{_table('question | rows | agree | differ', [*lines, total], ' rrr')}\n\n{left.total()} rows are not compared: {apart}."
+    table = _table("question | rows | agree | differ", [*lines, total], " rrr")
+    return f"{table}\n\n{left.total()} rows are not compared: {apart}."
 
 
 def differences() -> str:
@@ -91,7 +92,9 @@ def differences() -> str:
             for line in ([_joint(same)] if len(same) >= _MANY else map(_single, same))
         ]
         head = f"**{reason.text[:1].upper()}{reason.text[1:]}** (section {reason.section})."
-        parts.append(f"{head}\n\n{_table('graph | question | recorded | csdfgen | executed', lines)}")
+        parts.append(
+            f"{head}\n\n{_table('graph | question | recorded | csdfgen | executed', lines)}"
+        )
     return "\n\n".join(parts)
 
 

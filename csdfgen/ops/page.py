@@ -15,7 +15,7 @@ from csdfgen.ops.base import REQUIRED, Operator
 
 STRUCTURES = {
     "row-phased": "a phase writes a slab of output rows and needs only the input rows of its window",
-    "accumulating": "a phase adds a slab of input rows into a state of the output's size; the last phase completes it",
+    "accumulating": "a phase adds a slab of input rows to a state of the output's size; the last phase completes it",
     "whole": "a single phase computes all rows, and needs memory for the whole tensor",
 }
 """How an operator divides into phases -> what that means."""
