@@ -76,12 +76,12 @@ def summary() -> str:
     return "\n".join(rows)
 
 
-def probed(text: str, numbers: Iterable[tuple[int, Fault]]) -> str:
+def probed(text: str, planted: Iterable[Fault]) -> str:
     """Python whose statements with a fault first say that they are reached; one outside of functions by all functions."""
-    places: list[tuple[int, int]] = []
+    places: list[tuple[int, str]] = []
     tree = ast.parse(text)
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    for number, fault in numbers:
+    for fault in planted:
         old, new = fault.old.splitlines(), fault.new.splitlines()
         same = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
         line = text[: text.index(fault.old)].count("\n") + 1 + same
@@ -98,11 +98,11 @@ def probed(text: str, numbers: Iterable[tuple[int, Fault]]) -> str:
                 for s in starts
                 if not re.match(r"\s*(elif|else|except|finally|case)\b", text.splitlines()[s - 1])
             )
-            places.append((next(own), number))
+            places.append((next(own), fault.name))
     lines = text.splitlines()
-    for at, number in sorted(places, reverse=True):
+    for at, name in sorted(places, reverse=True):
         indent = re.match(r"\s*", lines[at - 1])
         assert indent is not None
-        probe = f'__import__("tests.planted.hits", fromlist=["hit"]).hit({number})'
+        probe = f'__import__("tests.planted.hits", fromlist=["hit"]).hit({name!r})'
         lines.insert(at - 1, indent[0] + probe)
     return "\n".join(lines) + "\n"

@@ -12,11 +12,11 @@ from collections.abc import Generator
 import pytest
 
 _FILE = os.environ.get("PLANTED_RECORD", "")
-_SEEN: set[int | str] = set()
+_SEEN: set[str] = set()
 _STATE = {"worker": 0, "failed": 0}
 
 
-def hit(what: int | str) -> None:
+def hit(what: str) -> None:
     """A fault, or a kernel, is reached."""
     if what in _SEEN:
         return
@@ -39,7 +39,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     done = yield
     seconds = round(sum(os.times()[:4]) - before, 3)
     line = {"test": item.nodeid, "seconds": seconds, "failed": _STATE["failed"]}
-    _write({**line, "hits": sorted(_SEEN, key=str)})
+    _write({**line, "hits": sorted(_SEEN)})
     return done
 
 

@@ -71,7 +71,7 @@ class Reached:
 
     test: str
     seconds: float
-    hits: frozenset[int | str]
+    hits: frozenset[str]
 
     @property
     def function(self) -> str:
@@ -81,7 +81,7 @@ class Reached:
 def reached(path: Path) -> list[Reached]:
     """What was recorded, without tests that failed."""
     seconds: dict[str, float] = {}
-    hits: dict[str, set[int | str]] = defaultdict(set)
+    hits: dict[str, set[str]] = defaultdict(set)
     for part in sorted(path.parent.glob(f"{path.name}.*")):
         for line in part.read_text(encoding="utf-8").splitlines():
             one = json.loads(line)
@@ -96,7 +96,7 @@ def dear(tests: Sequence[Reached]) -> list[str]:
     the rest stay there.
     """
     seconds: dict[str, float] = defaultdict(float)
-    hits: dict[str, set[int | str]] = defaultdict(set)
+    hits: dict[str, set[str]] = defaultdict(set)
     for one in tests:
         seconds[one.function] += one.seconds
         hits[one.function] |= one.hits
@@ -155,9 +155,9 @@ def environment(copy: Path, **more: str) -> None:
 
 def record(all_faults: Sequence[Fault], path: Path, arguments: Sequence[str]) -> int:
     """Run the sample with probes at all faults."""
-    by_file: dict[str, list[tuple[int, Fault]]] = defaultdict(list)
-    for number, fault in enumerate(all_faults):
-        by_file[fault.file].append((number, fault))
+    by_file: dict[str, list[Fault]] = defaultdict(list)
+    for fault in all_faults:
+        by_file[fault.file].append(fault)
     with copied() as copy:
         for file, some in by_file.items():
             if file.endswith(".py"):
@@ -208,7 +208,7 @@ class Planter:
     def __init__(
         self,
         copy: Path,
-        wanted: Sequence[tuple[int, Fault]],
+        wanted: Sequence[Fault],
         tests: Sequence[Reached],
         results: Callable[[dict[str, Any]], None],
         tiers: Sequence[str] = ("sample", "rest"),
@@ -239,14 +239,17 @@ class Planter:
         gc.collect()
         self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
         gc.freeze()
-        for number, fault in self._wanted:
-            mine = {one.test: one for one in self._tests if _reaches(one, number, fault)}
+        for fault in self._wanted:
+            mine = {one.test: one for one in self._tests if _reaches(one, fault)}
             direct = {f: _names(self._copy / f, fault.file) for f in files}
             first = [item for item in known if item.nodeid in mine]
             first.sort(key=lambda i: _rank(mine[i.nodeid], direct[i.nodeid.partition("::")[0]]))
+            # those that are not recorded may have been written for it, the more so if their file names the module
+            new = sorted(unknown, key=lambda name: not direct[name.partition("::")[0]])
+            first = [item for name in new for item, sampled in of_function[name] if sampled] + first
             ranked = list(dict.fromkeys(item.nodeid.partition("[")[0] for item in first))
-            # not recorded: by what their files name
-            ranked += [name for name in unknown if direct[name.partition("::")[0]]]
+            ranked += [name for name in new if direct[name.partition("::")[0]]]
+            ranked = list(dict.fromkeys(ranked))
             if not ranked:
                 continue
             result = {"name": fault.name, "tier": "none", "test": "", "reached": len(mine)}
@@ -344,11 +347,11 @@ class Planter:
                 os.write(self._tell, (found[1] if found else f"exit {done.returncode}").encode())
 
 
-def _reaches(one: Reached, number: int, fault: Fault) -> bool:
+def _reaches(one: Reached, fault: Fault) -> bool:
     if not fault.reached:
-        return number in one.hits
+        return fault.name in one.hits
     by_name = re.compile(fault.reached)
-    return bool(by_name.search(one.test)) or any(by_name.match(str(k)) for k in one.hits)
+    return bool(by_name.search(one.test)) or any(map(by_name.match, one.hits))
 
 
 @cache
@@ -399,7 +402,7 @@ def _outcome(child: int, hear: int) -> str:
 
 
 def try_faults(
-    wanted: Sequence[tuple[int, Fault]],
+    wanted: Sequence[Fault],
     tests: Sequence[Reached],
     results: Callable[[dict[str, Any]], None],
     tiers: Sequence[str],
