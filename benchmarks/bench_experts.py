@@ -128,7 +128,7 @@ def experts(count: int) -> list[str]:
             f"{ms[backend, form] / ms['onnxruntime', 'If']:.2f}",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    below = f"{count} pictures; largest difference from onnxruntime's dense form, of the largest output: {worst:.1e}."
+    below = f"{count} pictures; largest difference from onnxruntime's dense form, relative to the largest output: {worst:.1e}."
     return [*lines, "", below]
 
 
@@ -166,7 +166,7 @@ def formats(count: int) -> list[str]:
             shares = (f"{arena:.1f}" for arena in arenas), (f"{one:.2f}" for one in ms)
             cells = (format_, backend, *shares[0], *shares[1], f"{ms[1] / ms[0]:.2f}")
             lines.append(f"| {' | '.join(cells)} |")
-    below = f"{count} pictures; largest difference from the dense form, of the largest output: {most:.1e}."
+    below = f"{count} pictures; largest difference from the dense form, relative to the largest output: {most:.1e}."
     return [*lines, "", below]
 
 

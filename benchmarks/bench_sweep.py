@@ -148,11 +148,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "|---|---:|---|",
         f"| two processes | {whole:.0f} | |",
         *(f"| killed | {k.seconds:.0f} | {k.points} points kept |" for k in broken),
-        f"| started once more | {rest:.0f} | {'the same' if same else 'other'} bytes, table and picture |",
+        f"| restarted | {rest:.0f} | table and chart with {'the same' if same else 'other'} bytes |",
         f"| one Dask worker | {one:.0f} | |",
         f"| two Dask workers | {two:.0f} | {two / one:.2f} of one |",
         "",
-        f"Best of {options.rounds} in turn for Dask, the whole command; {before:.1f} to {after:.1f} processes wanted one of "
+        f"Whole commands, for Dask the best of {options.rounds}, interleaved; load average {before:.1f} to {after:.1f} on "
         f"{os.cpu_count()} processors, these included. {machine('distributed')}.",
     ]
     print(f"seed {seed}", *lines, sep="\n")

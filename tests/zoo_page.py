@@ -133,7 +133,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
     total = sum(one.seconds for one in outcomes)
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end"
     software = machine("onnxruntime")
-    below = f"All {len(outcomes)} are equal to onnxruntime's, in {total:.0f} s; one thread, one run each, {busy}. {software}."
+    below = f"All {len(outcomes)} match onnxruntime, in {total:.0f} s; one thread, one run each, {busy}. {software}."
     return f"{HEAD}{''.join(rows)}\n{below}\n\n{memory(outcomes)}"
 
 
