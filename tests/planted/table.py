@@ -338,13 +338,13 @@ lost: clipping has no lower end
 + return activated(csdf_min(csdf_splat(clip), x), by);
 # csdfgen/backends/native/c/conv_bytes.c conv_bytes_of
 bound: padding at the right is read from the next row
-- if (dense && line && from >= 0 && from + some <= step->width) {
-+ if (dense && line && from >= 0 && from + some <= step->width + 1) {
+- const int32_t high = most(low, least(some, step->width - from));
++ const int32_t high = most(low, least(some, step->width + 1 - from));
 lost: zero points of weights are not taken away
 - if (o->zeros)
--                     centre(o->zeros + panel, x, &p, pixels, to);
+-                     centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
 + if (o->zeros && pixels < 0)
-+                     centre(o->zeros + panel, x, &p, pixels, to);
++                     centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
 axis: the second group reads channels of the first
 - for (int32_t k = 0; k < layer->groups; k++, g.first += ins) {
 + for (int32_t k = 0; k < layer->groups; k++) {

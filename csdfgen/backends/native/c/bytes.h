@@ -6,7 +6,11 @@
 #include "simd_bytes.h"
 
 /* All vectors of sixteen integers. */
+#ifdef CSDF_HELIUM
+#define CSDF_EACH(v) CSDF_UNROLLED for (int v = 0; v < CSDF_BLOCK_VECTORS; v++)
+#else
 #define CSDF_EACH(v) for (int v = 0; v < CSDF_BLOCK_VECTORS; v++)
+#endif
 
 /* Bounds and zero point of bytes that are written, as csdf_round wants them. */
 typedef struct csdf_bounds {

@@ -16,10 +16,21 @@ enum {
 
 /* Computes sixteen outputs of a few pixels: to[pixel][16] = from[pixel * apart / 16][16] + sums of `steps` times four
  * products. x: gathered values of a pixel, the next one's `pitch` further. weights: [steps][16][4]. outs: that exist. */
-typedef void csdf_dots(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps, const int32_t *from,
+typedef void csdf_dots(const csdf_x *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps, const int32_t *from,
     ptrdiff_t apart, int32_t *to, int32_t outs);
 
+#ifdef CSDF_HELIUM
+CSDF_HELIUM_DOTS(1)
+CSDF_HELIUM_DOTS(2)
+CSDF_HELIUM_DOTS(3)
+static csdf_dots *const dots[] = {dots_1, dots_2, dots_3};
+#elif defined(CSDF_DOT_DSP)
+CSDF_DSP_DOTS(1)
+CSDF_DSP_DOTS(2)
+static csdf_dots *const dots[] = {dots_1, dots_2};
+#else
 #include "dots.h"
+#endif
 
 /* A group of a step: its first input channel, and how many; terms of a sum, in steps of four. */
 typedef struct group {
@@ -194,8 +205,13 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
             for (int32_t t = p->tap; t < last; y++, x = 0) {
                 const uint8_t *line = piece->rows[top + y * layer->dilation_h];
                 const int32_t some = least(wide - x, last - t), from = left + x * layer->dilation_w;
-                if (dense && line && from >= 0 && from + some <= step->width) {
-                    csdf_values(at, line + from * stride, (ptrdiff_t)some * pace, g->flip);
+                if (dense) {
+                    const int32_t low = line ? most(0, least(some, -from)) : some;
+                    const int32_t high = most(low, least(some, step->width - from));
+                    pad(at, (ptrdiff_t)low * pace, g->padding);
+                    if (low < high)
+                        csdf_values(at + low * pace, line + (from + low) * stride, (ptrdiff_t)(high - low) * pace, g->flip);
+                    pad(at + high * pace, (ptrdiff_t)(some - high) * pace, g->padding);
                     at += some * pace;
                 } else {
                     for (int32_t in = from, n = 0; n < some; n++, in += layer->dilation_w, at += pace)
@@ -223,6 +239,30 @@ static void fill(const group *g, const part *p, int32_t count, csdf_e *to)
             pad(to + t * each + own, each - own, 0);
         pad(to + (p->taps - 1) * each + own, behind - own, 0);
     }
+}
+
+/* The terms of some pixels. bytes: as they were gathered. */
+typedef struct terms {
+    const csdf_x *x;
+    const csdf_e *bytes;
+} terms;
+
+static terms take(const group *g, const part *p, int32_t first, int32_t count)
+{
+    csdf_e *bytes = g->room + (CSDF_ROOMY - 1) * count * p->pitch;
+    const terms found = {(const csdf_x *)(void *)g->room, bytes};
+    gather(g, p, first, count, bytes);
+    fill(g, p, count, bytes);
+#ifdef CSDF_DOT_DSP
+    for (int32_t k = 0; k < count; k += CSDF_PIXELS) {
+        int16_t *to = (int16_t *)(void *)g->room + k * p->pitch;
+        if (k + 1 < count)
+            csdf_to_pairs(1, to, bytes + k * p->pitch, p->pitch);
+        else
+            csdf_to_pairs(0, to, bytes + k * p->pitch, p->pitch);
+    }
+#endif
+    return found;
 }
 
 /* Zero points of weights: the sum of a pixel's values times these is taken away. */
@@ -276,24 +316,23 @@ static void at_once(const group *g, const outputs *o, int32_t all)
 {
     const csdf_byte_layer *layer = g->step->layer;
     const part p = {0, layer->kernel_h * layer->kernel_w, 0, g->ins, 4 * g->steps};
-    const int32_t fits = g->size / (int32_t)p.pitch, some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
+    const int32_t fits = g->size / (CSDF_ROOMY * (int32_t)p.pitch), some = fits > CSDF_PIXELS ? fits / CSDF_PIXELS * CSDF_PIXELS : fits;
     int32_t sums[BLOCKS * CSDF_PIXELS * CSDF_PANEL];
-    fill(g, &p, least(some, all), g->room); /* where nothing is gathered later */
     for (int32_t first = 0, count; first < all; first += count) {
         count = least(some, all - first);
-        gather(g, &p, first, count, g->room);
+        const terms t = take(g, &p, first, count);
         for (int32_t low = o->low; low < o->high; low += CSDF_PANEL) {
             const ptrdiff_t panel = o->panel + low;
             const int32_t n = least(CSDF_PANEL, o->high - low);
             const int8_t *weights = o->weights + (ptrdiff_t)low * p.pitch;
             csdf_even even = csdf_evenly(count, CSDF_PIXELS);
             for (int32_t k = 0, begin = 0, pixels; k < count; k += pixels) {
-                const csdf_e *x = g->room + k * p.pitch;
+                const ptrdiff_t at = k * p.pitch;
                 int32_t *to = sums + (k - begin) * CSDF_PANEL;
                 pixels = csdf_next(&even);
-                dots[pixels - 1](x, p.pitch, weights, g->steps, o->bias + panel, 0, to, n);
+                dots[pixels - 1](t.x + at, p.pitch, weights, g->steps, o->bias + panel, 0, to, n);
                 if (o->zeros)
-                    centre(o->zeros + panel, x, &p, pixels, to);
+                    centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
                 if (k + pixels == count || k + pixels - begin > (BLOCKS - 1) * CSDF_PIXELS) {
                     written(g, panel, o->channel + low, n, first + begin, k + pixels - begin, sums);
                     begin = k + pixels;
@@ -307,7 +346,7 @@ static void at_once(const group *g, const outputs *o, int32_t all)
 static part next(const group *g, int32_t tap, int32_t channel, int32_t pixels)
 {
     const csdf_byte_layer *layer = g->step->layer;
-    const int32_t window = layer->kernel_h * layer->kernel_w, pace = layer->pace, limit = g->size / pixels;
+    const int32_t window = layer->kernel_h * layer->kernel_w, pace = layer->pace, limit = g->size / (CSDF_ROOMY * pixels);
     part p = {tap, 1, channel, least(g->ins - channel, limit / 4 * 4), 0};
     if (p.channels == g->ins && pace % 4 == 0)
         p.taps = most(1, least(window - tap, limit / pace));
@@ -331,15 +370,14 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
                 const int32_t begins = !tap && !channel;
                 const ptrdiff_t done = (ptrdiff_t)tap * layer->pace + channel;
                 p = next(g, tap, channel, pixels);
-                gather(g, &p, first, pixels, g->room);
-                fill(g, &p, pixels, g->room);
+                const terms t = take(g, &p, first, pixels);
                 for (int32_t at = low, k = 0; at < high; at += CSDF_PANEL, k++) {
                     const int8_t *weights = o->weights + (ptrdiff_t)at * 4 * g->steps + done * CSDF_PANEL;
                     const int32_t n = least(CSDF_PANEL, high - at);
-                    dots[pixels - 1](g->room, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
+                    dots[pixels - 1](t.x, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
                         begins ? 0 : CSDF_PANEL, sums[k], n);
                     if (o->zeros)
-                        centre(o->zeros + o->panel + at, g->room, &p, pixels, sums[k]);
+                        centre(o->zeros + o->panel + at, t.bytes, &p, pixels, sums[k]);
                 }
                 channel += p.channels;
                 if (channel == g->ins) {
@@ -528,7 +566,7 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
         if (widely(&g, &o, all))
             continue;
 #endif
-        if (4 * steps * least(all, CSDF_PIXELS) <= g.size)
+        if (CSDF_ROOMY * 4 * steps * least(all, CSDF_PIXELS) <= g.size)
             at_once(&g, &o, all);
         else
             in_parts(&g, &o, all);

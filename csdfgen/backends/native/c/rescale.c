@@ -1,6 +1,65 @@
 /* Sums of products of bytes become what is stored, by factors in floating point. */
 #include "bytes.h"
 
+#ifdef CSDF_HELIUM
+
+/* Eight outputs at a time. */
+static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels, uint8_t *out,
+    ptrdiff_t apart)
+{
+    const csdf_helium_bounds bounds = csdf_helium_bounds_of(into->zero, into->low, into->high);
+    for (int32_t o = 0; o < n; o += 8) {
+        const float32x4x2_t factors = vld2q_f32(into->factors + panel + o);
+        const mve_pred16_t some = vctp16q((uint32_t)(n - o));
+        const int32_t *from = sums + o;
+        uint8_t *to = out + o;
+        for (int32_t k = pixels; k > 0; k--, from += CSDF_PANEL, to += apart) {
+            const int32x4x2_t x = vld2q_s32(from);
+            const float32x4_t even = vmulq_f32(vcvtq_f32_s32(x.val[0]), factors.val[0]);
+            const float32x4_t odd = vmulq_f32(vcvtq_f32_s32(x.val[1]), factors.val[1]);
+            vstrbq_p_s16((int8_t *)to, csdf_helium_rounded(even, odd, &bounds), some);
+        }
+    }
+}
+
+#elif defined(CSDF_DOT_DSP) && defined(__ARM_FP) && __ARM_FP & 4
+
+/* The nearest integer, half to even; the largest or the least one beyond these. */
+CSDF_INLINE int32_t nearest(float x)
+{
+    float integer;
+    int32_t bits;
+    __asm__("vcvtr.s32.f32 %0, %1" : "=t"(integer) : "t"(x));
+    memcpy(&bits, &integer, sizeof bits);
+    return bits;
+}
+
+/* Outputs of a pixel. as: -1 or 1 where bounds are those of a signed or of an unsigned byte, a constant. */
+CSDF_INLINE void pixel(const csdf_rescaling *into, const float *factors, int32_t n, const int32_t *sums, uint8_t *out, int as)
+{
+    const int32_t zero = into->zero, low = into->low, high = into->high;
+    for (int32_t o = 0; o < n; o++) {
+        const int32_t value = __qadd(nearest((float)sums[o] * factors[o]), zero);
+        out[o] = (uint8_t)(as < 0 ? least(127, most(-128, value)) : as > 0 ? least(255, most(0, value)) : least(high, most(low, value)));
+    }
+}
+
+static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels, uint8_t *out,
+    ptrdiff_t apart)
+{
+    const float *factors = into->factors + panel;
+    const int32_t is_whole = into->high - into->low == 255;
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart)
+        if (is_whole && into->low)
+            pixel(into, factors, n, sums, out, -1);
+        else if (is_whole)
+            pixel(into, factors, n, sums, out, 1);
+        else
+            pixel(into, factors, n, sums, out, 0);
+}
+
+#else
+
 static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels, uint8_t *out,
     ptrdiff_t apart)
 {
@@ -15,6 +74,8 @@ static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const 
         csdf_store_bytes(out, x, n);
     }
 }
+
+#endif
 
 /* Of four bytes. */
 static void values(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,

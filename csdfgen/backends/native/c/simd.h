@@ -3,7 +3,8 @@
  *
  * csdf_v holds CSDF_LANES floats. Multiply-adds are written as a product and a sum, which the
  * compiler contracts (-ffp-contract=fast; -std=c99 switches that off otherwise). CSDF_SCALAR asks
- * for the form without vectors, which takes any C99 compiler.
+ * for the form without vectors, which takes any C99 compiler. Files of bytes (CSDF_OF_BYTES) use the
+ * vectors of Armv8.1-M even then; those of floats do not, whose blocks want more than its eight registers.
  */
 #ifndef CSDF_SIMD_H
 #define CSDF_SIMD_H
@@ -14,7 +15,12 @@
 
 #include "strided.h"
 
-#if defined(CSDF_SCALAR) || !defined(__GNUC__)
+#if defined(CSDF_OF_BYTES) && defined(__GNUC__) && defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE == 3
+#include <arm_mve.h>
+#define CSDF_HELIUM 1
+#define CSDF_LANES 4
+#define CSDF_ISA "helium"
+#elif defined(CSDF_SCALAR) || !defined(__GNUC__)
 #define CSDF_LANES 1
 #define CSDF_ISA "scalar"
 #elif defined(__AVX512F__)
@@ -153,6 +159,12 @@ CSDF_INLINE float csdf_total(csdf_v x)
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+#elif defined(CSDF_HELIUM)
+CSDF_INLINE csdf_v csdf_splat(float x) { return vdupq_n_f32(x); }
+CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return vfmaq_f32(sum, x, w); }
+CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return vmaxnmq_f32(low, x); }
+CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminnmq_f32(high, x); }
+CSDF_INLINE float csdf_total(csdf_v x) { return (x[0] + x[1]) + (x[2] + x[3]); }
 #else
 CSDF_INLINE csdf_v csdf_splat(float x) { return vdupq_n_f32(x); }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return vfmaq_f32(sum, x, w); }
@@ -179,7 +191,7 @@ CSDF_INLINE void csdf_transpose(const float *at, ptrdiff_t apart, float *out, pt
     _mm_storeu_ps(out + 2 * pace, c);
     _mm_storeu_ps(out + 3 * pace, d);
 }
-#elif CSDF_LANES > 1
+#elif CSDF_LANES > 1 && !defined(CSDF_HELIUM)
 CSDF_INLINE void csdf_transpose(const float *at, ptrdiff_t apart, float *out, ptrdiff_t pace)
 {
     const float32x4x2_t ac = vzipq_f32(vld1q_f32(at), vld1q_f32(at + 2 * apart));
@@ -265,7 +277,7 @@ CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { _mm256_storeu_si256((v
 #elif CSDF_LANES == 8 && defined(__F16C__)
 CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at)); }
 CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { _mm_storeu_si128((void *)at, _mm256_cvtps_ph(x, 0)); }
-#elif CSDF_LANES == 4
+#elif CSDF_LANES == 4 && !defined(CSDF_HELIUM)
 CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const void *)at)));

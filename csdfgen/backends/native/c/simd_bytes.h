@@ -10,6 +10,7 @@
 #ifndef CSDF_SIMD_BYTES_H
 #define CSDF_SIMD_BYTES_H
 
+#define CSDF_OF_BYTES 1
 #include "simd.h"
 
 #if CSDF_LANES == 16 && defined(__AVX512VNNI__) && defined(__AVX512BW__)
@@ -20,6 +21,7 @@
 #define CSDF_DOT_VNNI 256
 #elif CSDF_LANES >= 8
 #define CSDF_DOT_MADD 256
+#elif defined(CSDF_HELIUM)
 #elif CSDF_LANES == 4 && defined(__ARM_FEATURE_DOTPROD)
 #define CSDF_DOT_NEON 4
 #elif CSDF_LANES == 4
@@ -347,29 +349,16 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
     vst1q_s32(at, vaddq_s32(vpaddq_s32(a, b), vld1q_s32(from)));
 }
 
+#elif defined(CSDF_HELIUM)
+#define CSDF_PIXELS 3
+#include "simd_helium.h"
+
 #else
 #define CSDF_OUTS 1
 #define CSDF_VECTORS 2
 #define CSDF_PIXELS 2
 #ifdef CSDF_DOT_DSP
-/* The bytes of a word as two pairs of 16 bits: the first and the third, the second and the fourth. */
-typedef int32_t csdf_sum;
-typedef struct csdf_pairs {
-    int16x2_t even, odd;
-} csdf_pairs;
-typedef csdf_pairs csdf_four, csdf_taps;
-CSDF_INLINE csdf_pairs csdf_parted(const void *at)
-{
-    const uint32_t word = (uint32_t)csdf_word(at);
-    const csdf_pairs pairs = {__sxtb16((int8x4_t)word), __sxtb16((int8x4_t)(word >> 8 | word << 24))};
-    return pairs;
-}
-CSDF_INLINE csdf_four csdf_spread(const csdf_e *at) { return csdf_parted(at); }
-CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return csdf_parted(at); }
-CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w)
-{
-    return __smlad(x.odd, w.odd, __smlad(x.even, w.even, sum));
-}
+#include "simd_dsp.h"
 #else
 typedef int32_t csdf_sum;
 typedef const int8_t *csdf_four, *csdf_taps;
@@ -379,7 +368,6 @@ CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w)
 {
     return sum + (x[0] * w[0] + x[1] * w[1] + x[2] * w[2] + x[3] * w[3]);
 }
-#endif
 CSDF_INLINE csdf_sum csdf_none(void) { return 0; }
 CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
 {
@@ -387,11 +375,23 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
     at[1] = from[1] + b;
 }
 #endif
+#endif
 
 #if CSDF_OUTS == 1
 #define CSDF_KEEP_TAPS(w) ((void)(w))
 #else
 #define CSDF_KEEP_TAPS(w) CSDF_KEEP(w)
+#endif
+
+/* What products take: values as they are gathered, or these as pairs, which lie before them. CSDF_ROOMY: as many values as there is
+ * room for, for each that is gathered. */
+#ifdef CSDF_DOT_DSP
+typedef int16_t csdf_x;
+#define CSDF_ROOMY 3
+#define CSDF_LINES __attribute__((aligned(8)))
+#else
+typedef csdf_e csdf_x;
+#define CSDF_ROOMY 1
 #endif
 
 #ifndef CSDF_LINES
@@ -445,6 +445,14 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
 #undef CSDF_EIGHT
     for (; i < n; i++)
         to[i] = (csdf_e)(int8_t)(from[i] ^ flip);
+#elif defined(CSDF_HELIUM)
+    const uint8x16_t bits = vdupq_n_u8(flip);
+    for (; i + 16 <= n; i += 16)
+        vst1q_u8((uint8_t *)to + i, veorq_u8(bits, vld1q_u8(from + i)));
+    if (i < n) {
+        const mve_pred16_t rest = vctp8q((uint32_t)(n - i));
+        vst1q_p_u8((uint8_t *)to + i, veorq_u8(bits, vld1q_z_u8(from + i, rest)), rest);
+    }
 #else
     if (!flip) {
         memcpy(to, from, (size_t)n);
@@ -571,6 +579,10 @@ CSDF_INLINE void csdf_narrow(uint8_t *to, const csdf_i *x)
     const __m256i words = _mm256_permute4x64_epi64(
         _mm256_packus_epi32(_mm256_and_si256(low, (__m256i)x[0]), _mm256_and_si256(low, (__m256i)x[1])), 0xd8);
     _mm_storeu_si128((void *)to, _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+#elif defined(CSDF_HELIUM)
+    CSDF_UNROLLED
+    for (int i = 0; i < 4; i++)
+        vstrbq_s32((int8_t *)to + 4 * i, (int32x4_t)x[i]);
 #elif CSDF_LANES == 4
     const int16x8_t a = vcombine_s16(vmovn_s32((int32x4_t)x[0]), vmovn_s32((int32x4_t)x[1]));
     const int16x8_t b = vcombine_s16(vmovn_s32((int32x4_t)x[2]), vmovn_s32((int32x4_t)x[3]));
@@ -591,6 +603,11 @@ CSDF_INLINE void csdf_widen(csdf_i *x, const uint8_t *from, uint8_t flip)
     const __m128i bytes = _mm_xor_si128(_mm_loadu_si128((const void *)from), _mm_set1_epi8((char)flip));
     x[0] = (csdf_i)_mm256_cvtepi8_epi32(bytes);
     x[1] = (csdf_i)_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes));
+#elif defined(CSDF_HELIUM)
+    const csdf_i bits = csdf_splat_i((int8_t)flip);
+    CSDF_UNROLLED
+    for (int i = 0; i < 4; i++)
+        x[i] = (csdf_i)vldrbq_s32((const int8_t *)from + 4 * i) ^ bits;
 #elif CSDF_LANES == 4
     const int8x16_t bytes = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(from), vdupq_n_u8(flip)));
     const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));

@@ -53,7 +53,7 @@ CSDF_INLINE void csdf_pair_put(int32_t *at, const int32_t *from, csdf_pair_sum a
     _mm256_storeu_si256((void *)(at + 8), _mm256_add_epi32(b, _mm256_loadu_si256((const void *)(from + 8))));
 }
 
-#elif CSDF_LANES == 4
+#elif CSDF_LANES == 4 && !defined(CSDF_HELIUM)
 /* Lanes are sums of one product: two of an output. */
 #define CSDF_SHORTS 8
 #define CSDF_PAIR_OUTS 2
