@@ -42,6 +42,7 @@ class Operator:
     options: Mapping[str, Any] = field(default_factory=dict)
     table: str = ""
     custom: bytes = b""
+    intermediates: Sequence[int] = ()
 
 
 @dataclass
@@ -182,14 +183,16 @@ class _Writing:
             options = self.table(one.table, **fields)
         custom = self.b.CreateByteVector(one.custom) if one.custom else None
         inputs, outputs = (self.numbers(end, "int32") for end in (one.inputs, one.outputs))
+        between = self.numbers(one.intermediates, "int32") if one.intermediates else None
         kind = getattr(self.schema.BuiltinOptions, one.table) if one.table else 0
         return self.table(
-            "Operator", OpcodeIndex=self.codes.index(one.kind), Inputs=inputs, Outputs=outputs, BuiltinOptionsType=kind,
+            "Operator", OpcodeIndex=self.codes.index(one.kind), Intermediates=between, Inputs=inputs, Outputs=outputs,
+            BuiltinOptionsType=kind,
             BuiltinOptions=options, CustomOptions=custom,
         )  # fmt: skip
 
 
-VERSION = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4}
+VERSION = {"BROADCAST_TO": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4}
 
 
 def interpreter(path: Path) -> Any:

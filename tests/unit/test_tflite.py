@@ -236,6 +236,45 @@ def product(net: Net, x: bool, y: bool) -> None:
             table="BatchMatMulOptions", AdjX=x, AdjY=y)  # fmt: skip
 
 
+def behind(net: Net, first: str, kind: str, **more: Any) -> None:
+    """An operator that needs the numbers that another one makes."""
+    net.add(kind, net.add(first, net.x(1, 4, 5, 3), **more))
+
+
+def combined_conditions(net: Net) -> None:
+    """Where one of three conditions holds, the one operand, else the other."""
+    shape = 1, 4, 5, 3
+    a, b = net.x(*shape), net.x(*shape)
+    less = net.add("LESS", a, b, dtype="bool")
+    equal = net.add("EQUAL", a, net.const(), dtype="bool")
+    either = net.add("LOGICAL_OR", less, net.add("LOGICAL_NOT", equal, dtype="bool"), dtype="bool")
+    more = net.add("GREATER_EQUAL", a, net.const(), dtype="bool")
+    both = net.add("LOGICAL_AND", either, more, dtype="bool")
+    net.add("SELECT_V2", both, a, b)
+
+
+def of_its_shape(net: Net) -> None:
+    x = net.x(2, 3, 4)
+    net.add(
+        "RESHAPE",
+        net.add("ABS", x),
+        net.add("SHAPE", x, table="ShapeOptions", OutType=2, dtype="int32"),
+        shape=(2, 3, 4),
+    )
+
+
+def requantized(net: Net) -> None:
+    """To another scale, and to another type."""
+    net.add("QUANTIZE", net.add("QUANTIZE", net.x(1, 3, 4, 2), form=PROBABILITY), form=OTHER)
+
+
+def padded_by_a_value(net: Net) -> None:
+    net.add(
+        "PADV2", net.x(1, 3, 4, 2), net.constant([[0, 0], [1, 0], [2, 1], [0, 0]]), net.const(1)
+    )
+
+
+OTHER = {**fixed(0.03, 5, 2.0**-11)}
 ALL = ("float32", "int8", "uint8", "int16")
 BYTES = ("float32", "int8", "uint8")
 SIGNED_TYPES = ("float32", "int8", "int16")
@@ -285,8 +324,6 @@ CASES: dict[str, tuple[Sequence[str], Build]] = {
     "MINIMUM": (BYTES, partial(binary, kind="MINIMUM")),
     "MAXIMUM": (BYTES, partial(binary, kind="MAXIMUM", other=(1, 1, 1, 3))),
     "SQUARED_DIFFERENCE": (LITTLE, partial(binary, kind="SQUARED_DIFFERENCE")),
-    "FLOOR_MOD": (FLOAT, partial(binary, kind="FLOOR_MOD")),
-    "FLOOR_DIV": (FLOAT, partial(binary, kind="FLOOR_DIV")),
     "GREATER": (LITTLE, partial(binary, kind="GREATER", dtype="bool")),
     **{
         f"{kind} {corners} {centers} {size}": (
@@ -299,6 +336,21 @@ CASES: dict[str, tuple[Sequence[str], Build]] = {
     "concat rows": (LITTLE, partial(joined, axis=1)),
     "PACK": (LITTLE, packed),
     "UNPACK": (LITTLE, partial(unary, kind="UNPACK", shape=(2, 3, 4), table="UnpackOptions", Num=3, Axis=1, outputs=3)),
+    "RSQRT": (FLOAT, partial(behind, first="EXP", kind="RSQRT")),
+    "SQRT": (FLOAT, partial(behind, first="EXP", kind="SQRT")),
+    "LOG": (FLOAT, partial(behind, first="EXP", kind="LOG")),
+    "CAST": (FLOAT, partial(unary, kind="CAST", table="CastOptions", InDataType=0, OutDataType=2, dtype="int32")),
+    "POW": (FLOAT, lambda net: net.add("POW", net.add("EXP", net.x(1, 4, 3)), net.x(1, 4, 3))),
+    "ADD_N": (FLOAT, lambda net: net.add("ADD_N", net.x(1, 4, 3), net.x(1, 4, 3), net.x(1, 4, 3))),
+    "conditions": (LITTLE, combined_conditions),
+    "SHAPE": (LITTLE, of_its_shape),
+    "QUANTIZE": (("int8", "int16"), requantized),
+    "PADV2": (LITTLE, padded_by_a_value),
+    "EXPAND_DIMS": (LITTLE, numbers("EXPAND_DIMS", (2, 3), 1)),
+    "SQUEEZE": (LITTLE, partial(unary, kind="SQUEEZE", shape=(1, 4, 1, 3))),
+    "BROADCAST_TO": (LITTLE, numbers("BROADCAST_TO", (1, 4, 1, 3), [2, 4, 5, 3])),
+    "ARG_MIN": (LITTLE, numbers("ARG_MIN", (2, 7, 3), 2, table="ArgMinOptions", OutputType=2, dtype="int32")),
+    "REDUCE_PROD": (FLOAT, numbers("REDUCE_PROD", (2, 3, 3), [1], table="ReducerOptions", KeepDims=True)),
     "RESHAPE": (ALL, numbers("RESHAPE", (1, 4, 5, 3), [2, 30])),
     "TRANSPOSE": (ALL, numbers("TRANSPOSE", (1, 4, 5, 3), [0, 2, 1, 3])),
     "PAD": (ALL, numbers("PAD", (1, 4, 5, 3), [[0, 0], [1, 2], [0, 3], [0, 1]])),
@@ -615,6 +667,34 @@ def test_recurrent_layers(extra: str, tmp_path: Path) -> None:
         "UNIDIRECTIONAL_SEQUENCE_LSTM", *inputs, table="UnidirectionalSequenceLSTMOptions", FusedActivationFunction=4,
         CellClip=0.3 if extra == "clip" else 0.0, TimeMajor=extra == "time first", shape=(2, 4, 5),
     )  # fmt: skip
+    path = settle(tmp_path / "lstm.tflite", net)
+    for found, wanted in step_by_step(path, net):
+        agree(found, wanted)
+
+
+def test_recurrent_layers_of_bytes(tmp_path: Path) -> None:
+    """The hidden state has 8 bits, the cell 16. The interpreter wants formats of what is in between too."""
+    net = Net("int8")
+    byte = {"scale": [1 / 128], "zero": [0]}
+    wide = {"scale": [2.0**-12], "zero": [0]}
+    inputs = [net.input((2, 6, 3), "int8", **byte), *[-1] * 23]
+    for k in range(4):
+        for at, size in ((1, 3), (5, 5)):
+            inputs[at + k] = net.constant(RNG.integers(-127, 128, (5, size)), "int8", **byte)
+        bias = np.rint(RNG.uniform(-1, 1, 5) * 2.0**14)
+        inputs[12 + k] = net.constant(bias, "int32", scale=[2.0**-14], zero=[0])
+    inputs[18] = net.tensor([2, 5], "int8", variable=True, **byte)
+    inputs[19] = net.tensor([2, 5], "int16", variable=True, **wide)
+    settings = {
+        "table": "UnidirectionalSequenceLSTMOptions",
+        "FusedActivationFunction": 4,
+        "CellClip": 4.0,
+    }
+    net.add(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", *inputs, shape=(2, 6, 5), form={"int8": byte}, **settings
+    )
+    between = [net.tensor([], "int16", **wide) for _ in range(4)]
+    net.operators[-1].intermediates = [*between, net.tensor([], "int8", **byte)]
     path = settle(tmp_path / "lstm.tflite", net)
     for found, wanted in step_by_step(path, net):
         agree(found, wanted)

@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from csdfgen.errors import ModelError
 from csdfgen.reading.tflite.values import FIRST, Layer, Order, element_type, natural
@@ -195,15 +194,6 @@ def gather(layer: Layer) -> None:
     layer.give(layer.node("Gather", layer.x(), layer.made.stored(layer.value(1)), axis=axis))
 
 
-def look_up(layer: Layer) -> None:
-    layer.give(layer.node("Gather", layer.x(1), layer.made.stored(layer.value(0)), axis=0))
-
-
-def gather_by_coordinates(layer: Layer) -> None:
-    indices = layer.node("Cast", layer.made.stored(layer.value(1)), to=TensorProto.INT64)
-    layer.give(layer.node("GatherND", layer.x(), indices))
-
-
 def repeat(layer: Layer, op_type: str) -> None:
     """TILE and BROADCAST_TO, whose operand says no more than the shape of the result."""
     shape, out = layer.shape(), layer.out
@@ -216,20 +206,8 @@ def repeat(layer: Layer, op_type: str) -> None:
 
 
 def state_shape(layer: Layer) -> None:
-    """SHAPE and RANK."""
-    shape = layer.shape()
-    found = shape if layer.op.kind == "SHAPE" else len(shape)
-    layer.outputs[0].array = np.array(found, layer.outputs[0].tensor.dtype)
-
-
-def fill(layer: Layer) -> None:
-    """FILL and ZEROS_LIKE."""
-    value = (
-        np.zeros((), layer.outputs[0].tensor.dtype)
-        if layer.op.kind == "ZEROS_LIKE"
-        else layer.const(1)
-    )
-    layer.outputs[0].array = np.broadcast_to(value, layer.out)
+    """SHAPE."""
+    layer.outputs[0].array = np.array(layer.shape(), layer.outputs[0].tensor.dtype)
 
 
 def move_blocks(layer: Layer, op_type: str, **settings: Any) -> None:
@@ -324,37 +302,3 @@ def normalize(layer: Layer) -> None:
     along = layer.constant([order.index(len(order) - 1)], np.int64)
     norm = layer.node("Max", layer.node("ReduceL2", x, along), layer.constant(1e-6))
     layer.give(layer.activated(layer.node("Div", x, norm)), order=order)
-
-
-def normalize_channels(layer: Layer) -> None:
-    layer.image()
-    radius, alpha, beta, bias = (
-        layer.op.option(name) for name in ("Radius", "Alpha", "Beta", "Bias")
-    )
-    size = 2 * radius + 1
-    y = layer.node("LRN", layer.x(0, FIRST), size=size, alpha=alpha * size, beta=beta, bias=bias)
-    layer.give(y, order=FIRST)
-
-
-def find_top(layer: Layer) -> None:
-    count = layer.constant(layer.numbers(1)[:1], np.int64)
-    values, places = layer.made.node("TopK", [layer.x(), count], layer.name, 2, axis=-1)
-    layer.give(values)
-    layer.outputs[1].names = {
-        natural(len(layer.outputs[1].shape)): layer.node("Cast", places, to=TensorProto.INT32)
-    }
-
-
-def sum_up(layer: Layer) -> None:
-    """CUMSUM."""
-    axis = layer.constant(layer.axis(layer.number(1), len(layer.shape())), np.int64)
-    settings = {name.lower(): int(layer.op.option(name)) for name in ("Exclusive", "Reverse")}
-    layer.give(layer.node("CumSum", layer.x(), axis, **settings))
-
-
-def reverse(layer: Layer) -> None:
-    name = layer.x()
-    for axis in layer.axes(1, len(layer.shape())):
-        at = layer.constant(np.arange(layer.shape()[axis])[::-1], np.int64)
-        name = layer.node("Gather", name, at, axis=axis)
-    layer.give(name)

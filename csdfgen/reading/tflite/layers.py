@@ -227,15 +227,6 @@ def _gelu(layer: Layer) -> None:
     _mapped(layer, "Gelu", approximate="tanh" if layer.op.option("Approximate") else "none")
 
 
-def _floor_divided(layer: Layer, rest: bool = False) -> None:
-    order = layer.channels()
-    a, b = (layer.aligned(k, order) for k in (0, 1))
-    if layer.value(0).tensor.dtype != "float32":
-        raise ModelError(f"of {layer.value(0).tensor.dtype} is not supported; float32 is")
-    y = layer.node("Floor", layer.node("Div", a, b))
-    layer.give(layer.node("Sub", a, layer.node("Mul", y, b)) if rest else y, order=order)
-
-
 def _cast(layer: Layer) -> None:
     order = layer.channels()
     layer.give(
@@ -288,24 +279,17 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "CAST": _cast,
         "CONCATENATION": axes.concatenate,
         "CONV_2D": _convolution,
-        "CUMSUM": axes.sum_up,
         "Convolution2DTransposeBias": _transposed_with_bias,
         "DENSIFY": _converted,
         "DEPTHWISE_CONV_2D": _depthwise,
         "DEPTH_TO_SPACE": partial(axes.move_blocks, op_type="DepthToSpace", mode="DCR"),
         "DEQUANTIZE": _converted,
-        "EMBEDDING_LOOKUP": axes.look_up,
         "EXPAND_DIMS": axes.reshape,
-        "FILL": axes.fill,
-        "FLOOR_DIV": _floor_divided,
-        "FLOOR_MOD": partial(_floor_divided, rest=True),
         "FULLY_CONNECTED": _fully_connected,
         "GATHER": axes.gather,
-        "GATHER_ND": axes.gather_by_coordinates,
         "GELU": _gelu,
         "L2_NORMALIZATION": axes.normalize,
         "LEAKY_RELU": _leaky,
-        "LOCAL_RESPONSE_NORMALIZATION": axes.normalize_channels,
         "LOG_SOFTMAX": partial(axes.compute_softmax, op_type="LogSoftmax"),
         "MAX_POOL_2D": partial(_pool, op_type="MaxPool"),
         "MIRROR_PAD": partial(axes.pad, mode="mirror"),
@@ -313,14 +297,12 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "PAD": axes.pad,
         "PADV2": axes.pad,
         "QUANTIZE": _converted,
-        "RANK": axes.state_shape,
         "RELU6": partial(_clipped, bounds=(0.0, 6.0)),
         "RELU_0_TO_1": partial(_clipped, bounds=(0.0, 1.0)),
         "RELU_N1_TO_1": partial(_clipped, bounds=(-1.0, 1.0)),
         "RESHAPE": axes.reshape,
         "RESIZE_BILINEAR": partial(axes.resize, mode="linear"),
         "RESIZE_NEAREST_NEIGHBOR": partial(axes.resize, mode="nearest"),
-        "REVERSE_V2": axes.reverse,
         "RSQRT": _rsqrt,
         "SHAPE": axes.state_shape,
         "SLICE": axes.slice_,
@@ -334,18 +316,16 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "SQUEEZE": axes.reshape,
         "STRIDED_SLICE": axes.slice_by_steps,
         "TILE": partial(axes.repeat, op_type="Tile"),
-        "TOPK_V2": axes.find_top,
         "TRANSPOSE": axes.transpose,
         "TRANSPOSE_CONV": _transposed_convolution,
         "UNPACK": axes.unpack,
-        "ZEROS_LIKE": axes.fill,
     }
 )
 """Kind of operator -> what makes its nodes."""
 
 _MOVING = """
-    BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER GATHER_ND MIRROR_PAD PACK PAD PADV2
-    RESHAPE REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE TRANSPOSE UNPACK
+    BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER MIRROR_PAD PACK PAD PADV2
+    RESHAPE SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE TRANSPOSE UNPACK
 """
 MOVES = frozenset(_MOVING.split())
 """Operators that only move elements, and so work on integers as they are where all have the same scale."""

@@ -12,6 +12,7 @@ from typing import Any
 from onnx import TensorProto, helper
 
 from csdfgen.errors import ModelError
+from csdfgen.model.naming import make_unused_name
 from csdfgen.reading.tflite.layers import bias
 from csdfgen.reading.tflite.values import Layer, Nodes
 
@@ -69,7 +70,7 @@ def run_sequence(layer: Layer) -> None:
     ends = [layer.shape(_STATE), layer.shape(_CELL), (layer.shape()[1 - time], layer.shape()[2])]
     body = helper.make_graph(
         cell.nodes.nodes, layer.name,
-        [_described(name, shape) for name, shape in zip(("h", "c", "x"), ends, strict=True)],
+        [_described(name, shape) for name, shape in zip(cell.starts, ends, strict=True)],
         [_described(name, shape) for name, shape in zip((*cell.ends, cell.y), [*ends[:2], ends[0]], strict=True)],
     )  # fmt: skip
     inputs = [h, c, x]
@@ -97,12 +98,16 @@ class _Cell:
 
     def __init__(self, layer: Layer) -> None:
         self.layer, self.nodes = layer, Nodes()
-        self.nodes.tensors = {"h", "c", "x"}
+        self.nodes.tensors = layer.made.tensors  # a name of a body hides that of what is around it
+        self.starts = [
+            make_unused_name(f"{layer.name}/{end}", self.nodes.tensors, "'") for end in "hcx"
+        ]
+        before = self.starts[1]
         coupled = not layer.has(1)
-        f = self.gate(1, "Sigmoid", "c")
-        i = self.node("Sub", layer.constant(1.0), f) if coupled else self.gate(0, "Sigmoid", "c")
+        f = self.gate(1, "Sigmoid", before)
+        i = self.node("Sub", layer.constant(1.0), f) if coupled else self.gate(0, "Sigmoid", before)
         new = self.node("Mul", i, self.gate(2, "Tanh", ""))
-        c = self.node("Add", self.node("Mul", f, "c"), new)
+        c = self.node("Add", self.node("Mul", f, before), new)
         clip = float(layer.op.option("CellClip"))
         if clip > 0:
             c = self.node("Clip", c, layer.constant(-clip), layer.constant(clip))
@@ -118,7 +123,8 @@ class _Cell:
         """Gate k of input, forget, cell and output. cell: what its peephole looks at."""
         layer = self.layer
         terms = [
-            self.node("MatMul", end, layer.x(at + k, (1, 0))) for end, at in (("x", 1), ("h", 5))
+            self.node("MatMul", end, layer.x(at + k, (1, 0)))
+            for end, at in ((self.starts[2], 1), (self.starts[0], 5))
         ]
         peephole = {0: 9, 1: 10, 3: 11}.get(k)
         if cell and peephole is not None and layer.has(peephole):
