@@ -195,12 +195,13 @@ class _Writing:
 VERSION = {"BROADCAST_TO": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4}
 
 
-def interpreter(path: Path) -> Any:
-    """The interpreter of the file, without delegates."""
+def interpreter(path: Path, delegates: bool = False) -> Any:
+    """The interpreter of the file. delegates: with XNNPACK, which rounds sums of bytes once, kernels without it twice."""
     litert = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )
-    kind = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    kinds = litert.OpResolverType
+    kind = kinds.BUILTIN if delegates else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     found = litert.Interpreter(str(path), experimental_op_resolver_type=kind)
     found.allocate_tensors()
     return found

@@ -601,10 +601,10 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def step_by_step(
-    path: Path, graph: Graph, steps: int = 5
+    path: Path, given: Callable[[], list[Array]], steps: int = 5, delegates: bool = False
 ) -> Iterator[tuple[list[Array], list[Array]]]:
     """Outputs of csdfgen and of the interpreter, step by step; states are fed to the next one."""
-    runner = interpreter(path)
+    runner = interpreter(path, delegates)
     network = csdfgen.load(path)
     plan = csdfgen.plan(network)
     states = csdfgen.read_states(path)
@@ -612,11 +612,11 @@ def step_by_step(
     names = [t.name for t in network.inputs if t.name not in states]
     kept = {state.output for state in states.values()}
     for _ in range(steps):
-        given = feeds(graph)
-        made = runtime.run(plan, {**feed, **dict(zip(names, given, strict=True))})
+        arrays = given()
+        made = runtime.run(plan, {**feed, **dict(zip(names, arrays, strict=True))})
         feed = {name: np.array(made[state.output]) for name, state in states.items()}
         found = [made[t.name] for t in network.outputs if t.name not in kept]
-        yield found, execute(path, given, runner)
+        yield found, execute(path, arrays, runner)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -644,7 +644,7 @@ def test_filters_along_time(dtype: str, rank: int, tmp_path: Path) -> None:
     }  # of integers, no other activation is known than the range
     net.add("SVDF", *inputs, table="SVDFOptions", Rank=rank, FusedActivationFunction=1, form=above)
     path = settle(tmp_path / "svdf.tflite", net)
-    for found, wanted in step_by_step(path, net, 9):
+    for found, wanted in step_by_step(path, partial(feeds, net), 9):
         agree(found, wanted)
 
 
@@ -668,7 +668,7 @@ def test_recurrent_layers(extra: str, tmp_path: Path) -> None:
         CellClip=0.3 if extra == "clip" else 0.0, TimeMajor=extra == "time first", shape=(2, 4, 5),
     )  # fmt: skip
     path = settle(tmp_path / "lstm.tflite", net)
-    for found, wanted in step_by_step(path, net):
+    for found, wanted in step_by_step(path, partial(feeds, net)):
         agree(found, wanted)
 
 
@@ -696,7 +696,7 @@ def test_recurrent_layers_of_bytes(tmp_path: Path) -> None:
     between = [net.tensor([], "int16", **wide) for _ in range(4)]
     net.operators[-1].intermediates = [*between, net.tensor([], "int8", **byte)]
     path = settle(tmp_path / "lstm.tflite", net)
-    for found, wanted in step_by_step(path, net):
+    for found, wanted in step_by_step(path, partial(feeds, net)):
         agree(found, wanted)
 
 
@@ -730,7 +730,7 @@ def test_variables(dtype: str, tmp_path: Path) -> None:
     ].shape = [1, 2]
     path = write(tmp_path / "stream.tflite", net, first)
     assert list(csdfgen.read_states(path)) == ["past"]
-    for found, wanted in step_by_step(path, net):
+    for found, wanted in step_by_step(path, partial(feeds, net)):
         agree(found, wanted)
 
 
@@ -743,13 +743,24 @@ def wake_words() -> list[Path]:
 @pytest.mark.skipif(not wake_words(), reason="pymicro-wakeword is not installed")
 @pytest.mark.parametrize("path", wake_words(), ids=lambda path: path.stem)
 def test_trained_networks_that_listen(path: Path) -> None:
-    """Streaming networks of int8: probabilities of a word, from features of 30 ms a step."""
-    graph = Graph()
-    runner = interpreter(path)
-    (given,) = runner.get_input_details()
-    graph.input(given["shape"], "int8")
-    for found, wanted in step_by_step(path, graph, 40):
+    """Streaming networks of int8: probabilities of a word, from features of 30 ms a step. Waves make some of them think that
+    they hear something.
+    """
+    (given,) = interpreter(path).get_input_details()
+    times = iter(range(100))
+
+    def hear() -> list[Array]:
+        time = next(times)
+        low = (-128, -60, 0, -128)[time // 25]
+        wave = 60 * np.sin(time / 5 + np.arange(given["shape"][-1]) / 6)
+        noise = RNG.integers(low, low + (28 if time >= 75 else 127), given["shape"])
+        return [np.clip(noise + wave, -128, 127).astype(np.int8)]
+
+    heard = set()
+    for found, wanted in step_by_step(path, hear, 100, delegates=True):
         agree(found, wanted)
+        heard.add(int(wanted[0].max()))
+    assert len(heard) > 1
 
 
 # Detection ----------------------------------------------------------------------------------------
