@@ -79,8 +79,8 @@ def number(value: float) -> str:
 def quantity(value: float, unit: str) -> str:
     """A number with its unit; from 10,000 bytes on kB, MB or GB, powers of ten.
 
-    >>> quantity(544, "bytes"), quantity(23_040, "bytes"), quantity(1, "tokens")
-    ('544 bytes', '23.04 kB', '1 token')
+    >>> quantity(544, "bytes"), quantity(2_304_000, "bytes"), quantity(1, "tokens")
+    ('544 bytes', '2.30 MB', '1 token')
     """
     if unit != "bytes" or value < 10_000:
         return f"{value:,.0f} {unit.removesuffix('s') if value == 1 else unit}"

@@ -325,6 +325,16 @@ def test_a_model_is_loaded_with_the_shapes_of_its_plan() -> None:
     assert line.startswith("plan.json: is for x 2x3x16x12, batch 2; 'residual' has x 1x3x16x12")
 
 
+def test_buffers_are_sized_in_the_unit_that_is_asked_for() -> None:
+    channel = Channel("ab", "a", "b", (1,), (1,), token_bytes=6)
+    graph = CsdfGraph("two", (Actor("a", (1,)), Actor("b", (1,))), (channel,))
+    sizes = {}
+    for unit in ("tokens", "bytes"):
+        (least,) = csdfgen.analyze(graph, buffers="live", unit=unit).buffers or ()
+        sizes[unit] = least.size
+    assert sizes == {"tokens": 1, "bytes": 6}
+
+
 def test_a_plan_for_other_sizes_is_refused() -> None:
     free = model("g (float[1,3,h,12] x) => (y) { y = Relu(x) }")
     made = csdfgen.plan(csdfgen.load(free, shapes={"x": (1, 3, 16, 12)}))

@@ -42,8 +42,10 @@ def test_no_faces() -> None:
 
 
 def test_sizes_that_cannot_be_halved_five_times_are_refused() -> None:
-    with pytest.raises(InputError, match="500x512 pixels: CenterFace takes multiples of 32"):
-        centerface.prepare_picture(np.zeros((500, 512, 3), np.uint8))
+    for height, width in ((500, 512), (512, 500)):
+        said = f"{height}x{width} pixels: CenterFace takes multiples of 32"
+        with pytest.raises(InputError, match=said):
+            centerface.prepare_picture(np.zeros((height, width, 3), np.uint8))
 
 
 def test_a_missing_package_is_named() -> None:

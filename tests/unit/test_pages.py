@@ -386,6 +386,8 @@ def test_compare_tells_what_differs(csdfgen: Call) -> None:
     assert not found["same_order"] and found["layers"]
     code, out, _ = csdfgen("compare", "a.json", "net.onnx+rows=1+policy=eager")
     assert code == 0 and f"{a.planned_bytes:,}" in out and f"{b.planned_bytes:,}" in out
+    for layer in found["layers"]:
+        assert f"{layer['phases']['a']} > {layer['phases']['b']}" in out
     assert csdfgen("compare", "a.json", "net.onnx+rows=1+policy=eager", "-o", "c.html")[0] == 0
     page = check_that_nothing_is_loaded(Path("c.html").read_bytes())
     assert page.row("arena")[2:4] == [f"{a.planned_bytes:,}", f"{b.planned_bytes:,}"]

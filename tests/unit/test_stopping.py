@@ -51,6 +51,14 @@ class Request:
         """The end of a block of `heeding`."""
 
 
+def test_the_next_command_is_not_asked_to_end() -> None:
+    with stopping.heed_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        stopping.keep()
+        assert stopping.is_stopped()
+    assert not stopping.is_stopped()
+
+
 @pytest.mark.parametrize("given", SEARCHES, ids=str)
 def test_every_search_can_end(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
     """However often it has asked before: it asks a few times more, and its plan, if it has one, is right."""

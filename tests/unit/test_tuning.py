@@ -25,6 +25,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import ways_text
 from csdfgen.planning.saved import read_saved
 from csdfgen.tuning.file import (
+    USUAL,
     Machine,
     Timing,
     Tuning,
@@ -220,6 +221,14 @@ def test_the_fastest_variants_are_taken_and_their_times_predicted() -> None:
     times = [cost.seconds(rows) for rows in (1, 2, 4, 8)]
     assert times == pytest.approx([2e-6, 3e-6, 5e-6, 10e-6])
     assert tuned_profile(found, device("native-core"), SUMS).layers["Conv"].seconds(1) == 3e-6
+
+
+@pytest.mark.parametrize(("usual", "other"), [(100e-6, 96e-6), (20e-6, 11e-6)])
+def test_the_usual_variant_stays_where_little_is_saved(usual: float, other: float) -> None:
+    """A twentieth of its time, or ten microseconds."""
+    ways = {USUAL: Timing(usual, 1.0, 5), "tiles2": Timing(other, 1.0, 5)}
+    found = replace(a_tuning(), shapes={"Conv": {1: ways}})
+    assert best_variants(found, "tiles2|usual") == {"Conv": {1: USUAL}}
 
 
 def test_a_plan_with_tuning(network: Network, measured: Tuning, tmp_path: Path) -> None:

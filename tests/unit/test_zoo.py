@@ -95,6 +95,12 @@ def shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
     return {tensor: shape for tensor, shape in found.items() if not tensor.endswith(".shape")}
 
 
+def test_channels_are_shuffled_behind_every_unit() -> None:
+    """As Ma et al. 2018 have it (figure 3): behind each of the 16 units, by a transpose."""
+    nodes = [node.op_type for node in ZOO["shufflenet_v2"].build(weights=False).graph.node]
+    assert nodes.count("Transpose") == 16
+
+
 # --- topologies ---------------------------------------------------------------------------------
 
 PUBLISHED_FILES = {
