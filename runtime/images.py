@@ -275,7 +275,7 @@ class _Reader:
                 array = _integers(array, tensor, into)
             return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
         except (ValueError, SyntaxError, TypeError, KeyError) as error:
-            raise InputError(f"is damaged, or no .npy file: {error}") from None
+            raise InputError(f"is damaged or not a valid .npy file: {error}") from None
 
 
 def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.ndarray:

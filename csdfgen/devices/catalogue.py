@@ -53,9 +53,9 @@ def device(name: str) -> DeviceProfile:
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near
-            else f"known: {', '.join((*known, HOST))}, or a .toml file"
+            else f"known devices: {', '.join((*known, HOST))}, or a .toml file"
         )
-        raise InputError(f"is no device that csdfgen knows; {hint}", where=name)
+        raise InputError(f"is not a known device; {hint}", where=name)
     return _shipped(name)
 
 

@@ -94,10 +94,10 @@ def describe_placement(plan: Plan) -> str:
     if not bound:
         return ""
     if arena <= bound:
-        return f"{arena:,} bytes, proved the least for this order"
-    more = f"{arena:,} bytes, at most {100 * (arena / bound - 1):.2g} % above the least for this order ({bound:,} proved)"
-    exact = "proved no further in this time" if plan.options.pack == "exact" else ""
-    return f"{more}; {exact or 'pack exact looks for it'}"
+        return f"{arena:,} bytes, proven minimal for this order"
+    more = f"{arena:,} bytes, at most {100 * (arena / bound - 1):.2g} % above the bound for this order ({bound:,})"
+    exact = "not proven minimal in this time" if plan.options.pack == "exact" else ""
+    return f"{more}; {exact or 'pack exact may find a smaller one'}"
 
 
 def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
@@ -130,7 +130,7 @@ def describe_tradeoff(plan: Plan, profile: DeviceProfile) -> str:
     seconds = sum(predict_seconds(work, silent, profile) for work in conversion.actors)
     slower = frame_overhead(profile) + seconds - estimate(plan, profile).seconds
     return (
-        f"one row a phase would have {spared:,} bytes of rows less alive, in {len(order):,} firings instead of "
-        f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "
-        "goal 'memory' looks for it"
+        f"with one row a phase, {spared:,} bytes of rows less would be live, in {len(order):,} firings instead of "
+        f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms slower on {profile.name}; "
+        "goal 'memory' searches for such plans"
     )

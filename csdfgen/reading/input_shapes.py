@@ -165,12 +165,14 @@ def _free_sizes(
     """
     options = shape_option({label(name): sizes for name, sizes in examples.items()})
     if len(free) > 1:
-        return ModelError(f"inputs have free sizes ({_known(free)}); fix them with {options}")
+        return ModelError(
+            f"inputs have dynamic dimensions ({_known(free)}); set them with {options}"
+        )
     where = f"input '{label(free[0].name)}'"
     if free[0].dims is None:
-        return ModelError(f"has no shape; give it with {options}", where=where)
+        return ModelError(f"has no shape; set it with {options}", where=where)
     return ModelError(
-        f"has free sizes ({_text(free[0].dims)}); fix them with {options}", where=where
+        f"has dynamic dimensions ({_text(free[0].dims)}); set them with {options}", where=where
     )
 
 

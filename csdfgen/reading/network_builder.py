@@ -888,7 +888,7 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
     if f"{TABLES}::ZipMap" in found:
         advice.append("convert with options={'zipmap': False}, so that scores stay a tensor")
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
-        advice.append("export the model without them; 'csdfgen operators' lists those that are")
+        advice.append("export the model without them; 'csdfgen operators' lists the supported ones")
     return UnsupportedOperatorError(
         f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}"
     )

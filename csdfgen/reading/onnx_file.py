@@ -239,7 +239,7 @@ def _parse(data: mmap.mmap, path: Path) -> ModelFile:
             name=path.stem,
         )
     except DecodeError as error:
-        raise ModelError("is damaged, or no ONNX file: it does not parse") from error
+        raise ModelError("is damaged or not a valid ONNX file: it does not parse") from error
 
 
 def _weight(data: mmap.mmap, field: Field, path: Path) -> Weight:

@@ -33,13 +33,15 @@ def varint(data: mmap.mmap, at: int, stop: int, what: str = "ONNX file") -> tupl
     value = 0
     for shift in range(0, 70, 7):
         if at >= stop:
-            raise ModelError(f"is cut short, or no {what}: it ends within a number at byte {at}")
+            raise ModelError(
+                f"is cut short or not a valid {what}: it ends within a number at byte {at}"
+            )
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ModelError(f"is damaged, or no {what}: the number before byte {at} does not end")
+    raise ModelError(f"is damaged or not a valid {what}: the number before byte {at} does not end")
 
 
 def fields(data: mmap.mmap, start: int, stop: int, what: str = "ONNX file") -> Iterator[Field]:
@@ -57,11 +59,11 @@ def fields(data: mmap.mmap, start: int, stop: int, what: str = "ONNX file") -> I
             end = body + _FIXED_SIZES[wire_type]
         else:
             raise ModelError(
-                f"is damaged, or no {what}: a field of unknown kind {wire_type} at byte {at}"
+                f"is damaged or not a valid {what}: unknown wire type {wire_type} at byte {at}"
             )
         if end > stop:
             raise ModelError(
-                f"is cut short, or no {what}: the field at byte {at} claims {end - body} bytes, {stop - body} are left"
+                f"is cut short or not a valid {what}: the field at byte {at} claims {end - body} bytes, {stop - body} are left"
             )
         yield Field(number, wire_type, at, body, end)
         at = end

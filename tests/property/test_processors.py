@@ -272,7 +272,7 @@ def test_a_plan_file_has_the_mapping() -> None:
         ({"goal": "throughput", "threads": 2, "memory": 1000}, "is less than the .* that goal="),
         ({"goal": "throughput", "threads": 2, "result": "arena"}, "takes no result='arena'"),
         ({"goal": "throughput", "threads": 2, "recompute": 1.5}, "takes no recompute"),
-        ({"goal": "throughput", "threads": 2, "device": "abacus,quipu"}, "is no device"),
+        ({"goal": "throughput", "threads": 2, "device": "abacus,quipu"}, "is not a known device"),
     ],
 )
 def test_refusals(given_options: dict[str, object], said: str) -> None:

@@ -80,7 +80,7 @@ def test_a_graph_has_the_heights_of_a_goal(call: Call) -> None:
 
 
 def test_the_summary_says_what_is_given_up(call: Call) -> None:
-    assert "goal 'memory' looks for it" in call("schedule", "net.onnx").out
+    assert "goal 'memory' searches for such plans" in call("schedule", "net.onnx").out
 
 
 # The front --------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_a_front_that_runs_says_what_was_measured(call: Call) -> None:
         ("--effort soon", "--effort soon: one of low, normal, high, or seconds above 0"),
         ("--recompute 0.9", "--recompute 0.9: a factor from 1"),
         ("--recompute much", "--recompute much: a factor from 1"),
-        ("--device nowhere", "nowhere: is no device that csdfgen knows"),
+        ("--device nowhere", "nowhere: is not a known device"),
         ("--pareto --rows 2", "net.onnx: pareto chooses heights itself; leave --rows out"),
         ("--pareto --memory 1MB", "--memory asks for one, leave it out"),
         ("--pareto -o front.json", "front.json: a front is written as a folder of plans"),

@@ -60,5 +60,5 @@ def test_an_unknown_operator_is_one_line_with_those_like_it(call: Call) -> None:
 
 def test_the_command_that_a_refusal_names_exists(call: Call) -> None:
     onnx.save(model("g (float[1,3,H,8] x) => (y) { y = Bernoulli(x) }"), "odd.onnx")
-    assert "'csdfgen operators' lists those that are" in refused(call("odd.onnx"))
+    assert "'csdfgen operators' lists the supported ones" in refused(call("odd.onnx"))
     assert call("operators").code == 0

@@ -246,7 +246,7 @@ def test_damage_is_one_line(seed: int, tmp_path: Path, capfd: pytest.CaptureFixt
     ("content", "match"),
     [
         (b"", "is empty"),
-        (b"this is no model, but some text\n" * 9, "no ONNX file"),
+        (b"this is no model, but some text\n" * 9, "not a valid ONNX file"),
         (b"\x89PNG\r\n\x1a\n" + bytes(100), "no ONNX model"),
         (b"\x08\x08", "holds no graph"),
         (b"\x3a\xff\xff\xff\xff\x07\x00", "claims 2147483647 bytes, 1 are left"),

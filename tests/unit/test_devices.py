@@ -220,7 +220,7 @@ def test_a_profile_without_a_cost_for_an_operator_names_it() -> None:
 def test_an_unknown_device_suggests_names() -> None:
     with pytest.raises(InputError, match="did you mean jetson-"):
         device("jetson-tx")
-    with pytest.raises(InputError, match="known: cortex-m7"):
+    with pytest.raises(InputError, match="known devices: cortex-m7"):
         device("zzz")
 
 

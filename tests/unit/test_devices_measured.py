@@ -355,7 +355,7 @@ def test_analyze_says_what_would_fit(call: Any) -> None:
 
 
 REFUSED = [
-    (("analyze", "net.onnx", "--device", "jetson-tx3"), "jetson-tx3: is no device"),
+    (("analyze", "net.onnx", "--device", "jetson-tx3"), "jetson-tx3: is not a known device"),
     (("devices", "mine.toml"), "mine.toml: cannot be read"),
     (("analyze", "net.onnx", "--csv", "x.csv"), "--csv writes the layers' times"),
     (("profile", "net.onnx", "--heights", "1,x"), "--heights 1,x: whole numbers of rows above 0"),
@@ -366,7 +366,7 @@ REFUSED = [
     ),
     (("profile", "other.onnx"), "other.onnx: does not exist"),
     (("profile", "zoo:nope"), "zoo:nope: the zoo has no network of that name; the nearest is unet"),
-    (("profile", "a.toml"), "a.toml: is damaged, or no ONNX file"),
+    (("profile", "a.toml"), "a.toml: is damaged or not a valid ONNX file"),
     (
         ("analyze", "net.onnx", "--device", "a.toml", "--csv", "none/x.csv"),
         "none/x.csv: cannot be written",

@@ -383,7 +383,10 @@ def test_latency_and_the_fastest(at_work: Call) -> None:
         ),
         (("--format", "mixed", "--goal", "speed"), "--goal speed is for --min-sqnr"),
         (("--format", "mixed", "--latency", "fast", "--device", "board.toml"), "fast"),
-        (("--format", "mixed", "--latency", "1s", "--device", "bord"), "bord: is no device"),
+        (
+            ("--format", "mixed", "--latency", "1s", "--device", "bord"),
+            "bord: is not a known device",
+        ),
     ],
 )
 def test_refused_in_a_line(at_work: Call, options: tuple[str, ...], said: str) -> None:

@@ -562,7 +562,7 @@ def test_memory_and_latency_together(chain: Network, points: tuple[Point, ...]) 
         ({"latency": "1s"}, InputError, "latency is the time on a device; name it with device"),
         ({"goal": "memory", "memory": 9}, InputError, "leave one of them out"),
         ({"goal": "speed", "latency": 9, **TIMED}, InputError, "leave one of them out"),
-        ({"device": "nowhere", "goal": "speed"}, InputError, "nowhere: is no device"),
+        ({"device": "nowhere", "goal": "speed"}, InputError, "nowhere: is not a known device"),
         ({"rows": 4, "memory": 1000}, PlanError, "that rows='4' takes; leave rows out, or ask for memory='"),
         ({"rows": 4, "latency": 1e-6, **TIMED}, PlanError, "leave rows out, or ask for latency='"),
         ({"memory": "5XB"}, InputError, "memory='5XB': 'XB' is no unit that is known"),
@@ -745,7 +745,10 @@ def test_holders_are_what_is_alive_at_the_peak(chain: Network) -> None:
 
 def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
     said = describe_tradeoff(planned(chain), PROFILE)
-    assert "bytes of rows less alive" in said and "goal 'memory' looks for it" in said
+    assert (
+        "bytes of rows less would be live" in said
+        and "goal 'memory' searches for such plans" in said
+    )
     assert describe_tradeoff(planned(chain, rows=1), PROFILE) == ""
     assert describe_tradeoff(planned(chain, goal="memory"), PROFILE) == ""
 

@@ -172,9 +172,9 @@ BAD_FILES: list[tuple[str, Callable[[Path], object], str]] = [
     ("x.npy", lambda path: None, "does not exist"),
     ("x.npy", lambda path: path.mkdir(), "is not a file"),
     ("x.txt", _bytes(b"1 2 3"), "is none of .npy"),
-    ("x.npy", _bytes(b""), "damaged, or no .npy"),
-    ("x.npy", _bytes(b"hello, world, this is text"), "damaged, or no .npy"),
-    ("x.npy", _bytes(_header(SHAPE) + bytes(100)), "damaged, or no .npy"),
+    ("x.npy", _bytes(b""), "damaged or not a valid .npy"),
+    ("x.npy", _bytes(b"hello, world, this is text"), "damaged or not a valid .npy"),
+    ("x.npy", _bytes(_header(SHAPE) + bytes(100)), "damaged or not a valid .npy"),
     (
         "x.npy",
         lambda path: np.save(path, np.zeros((1, 3, 8, 8), np.float32)),

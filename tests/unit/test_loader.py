@@ -92,7 +92,7 @@ def test_an_example_keeps_what_is_declared(declared: str, nodes: str, example: s
         {"w": KERNEL, "line": np.ones((2, 1, 3), np.float32)},
     )
     with name_options_as_flags():
-        refused(proto, f"input 'x': has free sizes .*--shape x={example}$")
+        refused(proto, f"input 'x': has dynamic dimensions .*--shape x={example}$")
 
 
 def test_all_inputs_with_free_sizes_are_named_at_once_with_the_options_that_fix_them() -> None:
@@ -117,7 +117,7 @@ def test_a_file_takes_shapes_and_no_example() -> None:
 
 def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -> None:
     proto = model("g (float[N,H,W,3] x) => (y) { y = Relu(x) }")
-    refused(proto, r"fix them with shapes=\{'x': '1xNxNx3'\}$")
+    refused(proto, r"set them with shapes=\{'x': '1xNxNx3'\}$")
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,9 @@ def test_unsupported_operators_are_told_before_anything_else(case: str) -> None:
     proto = model(f"g ({info}) => (y) {{ {nodes} }}")
     weight = proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT8E5M2)
     weight.raw_data = b""
-    with pytest.raises(UnsupportedOperatorError, match="'csdfgen operators' lists those that are"):
+    with pytest.raises(
+        UnsupportedOperatorError, match="'csdfgen operators' lists the supported ones"
+    ):
         load(proto, shapes=shapes)
 
 
