@@ -67,11 +67,12 @@ kept={kept}/$(echo "$key" | sha256sum | cut -c1-40).o
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A test of the sample: its processor time, and the faults and kernels that it reaches."""
+    """A test of the sample: its processor time, the faults and kernels that it reaches, and whether it failed before."""
 
     test: str
     seconds: float
     hits: frozenset[str]
+    failed: bool
 
     @property
     def function(self) -> str:
@@ -79,16 +80,16 @@ class Reached:
 
 
 def reached(path: Path) -> list[Reached]:
-    """What was recorded, without tests that failed."""
-    seconds: dict[str, float] = {}
+    """What was recorded."""
+    ends: dict[str, tuple[float, bool]] = {}
     hits: dict[str, set[str]] = defaultdict(set)
     for part in sorted(path.parent.glob(f"{path.name}.*")):
         for line in part.read_text(encoding="utf-8").splitlines():
             one = json.loads(line)
             hits[one["test"]].update(one["hits"])
-            if "seconds" in one and not one["failed"]:
-                seconds[one["test"]] = one["seconds"]
-    return [Reached(test, own, frozenset(hits[test])) for test, own in seconds.items()]
+            if "seconds" in one:
+                ends[one["test"]] = one["seconds"], bool(one["failed"])
+    return [Reached(test, s, frozenset(hits[test]), failed) for test, (s, failed) in ends.items()]
 
 
 def dear(tests: Sequence[Reached]) -> list[str]:
@@ -229,7 +230,7 @@ class Planter:
         for item, sampled in zip(session.items, chosen, strict=True):
             of_function[item.nodeid.partition("[")[0]].append((item, sampled))
         unknown = of_function.keys() - {one.function for one in self._tests}
-        tests = {one.test for one in self._tests}
+        tests = {one.test for one in self._tests if not one.failed}
         known = [
             item
             for item, sampled in zip(session.items, chosen, strict=True)
