@@ -44,7 +44,7 @@ _OTHER = 1.0
 """Seconds by which a test is tried later whose file does not name the module."""
 
 _STUCK = 60
-"""Seconds without work after which a process is stuck."""
+"""Seconds without work after which a process is stuck; ten times as many where it waits for compilers."""
 
 _DRIVEN = re.compile("opencl|cuda|backends/device|doctor")
 """Tests and files that start threads of a driver, which a fork does not have."""
@@ -291,7 +291,7 @@ class Planter:
                 self._tell = tell
                 self._child(codes, fault, items, seconds)
             os.close(tell)
-            return _outcome(child, hear)
+            return _outcome(child, hear, 10 * _STUCK if codes is None else _STUCK)
         finally:
             target.write_text(text)
             os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -383,10 +383,10 @@ def _in_sample(items: Sequence[pytest.Item]) -> list[bool]:
     )
 
 
-def _outcome(child: int, hear: int) -> str:
-    """The test that a child names, or how it ended otherwise: "stuck" if it has done nothing for a minute."""
+def _outcome(child: int, hear: int, patience: float) -> str:
+    """The test that a child names, or how it ended otherwise: "stuck" if it has done nothing for so many seconds."""
     code, spent, since = None, "", time.monotonic()
-    while code is None and time.monotonic() - since < _STUCK:
+    while code is None and time.monotonic() - since < patience:
         done, status = os.waitpid(child, os.WNOHANG)
         code = os.waitstatus_to_exitcode(status) if done else None
         now = "" if done else Path(f"/proc/{child}/schedstat").read_text().split()[0]
