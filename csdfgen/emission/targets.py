@@ -43,6 +43,11 @@ class Target:
         """Bytes that its plans weigh (`PlanOptions.count`): a board has constants in flash."""
         return "activations" if self.board else DEFAULTS.count
 
+    @property
+    def level(self) -> str:
+        """How much the compiler optimizes. On boards -O3 makes half as much code again, and kernels no faster."""
+        return "-O2" if self.board else "-O3"
+
 
 _THUMB = ("-mthumb", "-mfloat-abi=hard", "-DCSDF_SCALAR")
 _KIB = 1024
