@@ -280,6 +280,7 @@ def test_the_largest_batch_need_not_be_the_best() -> None:
     """As of a fully connected layer in numpy: a call on two packs its weights, one on one does not."""
     chain = Chain((layer("fc", (9.24, 29.82, 32.13, 29.88), (1, 1)),))
     assert largest_uniform(chain, 4, 4) == 2
+    assert largest_uniform(chain, 4, 8) == 4
     largest, best = plan_fixed(chain, 4, 4), plan_best_uniform(chain, 4, 4)
     assert largest is not None and largest.cost == pytest.approx(59.64)
     assert best is not None and best.cost == pytest.approx(36.96)

@@ -371,6 +371,8 @@ def test_classes_and_labels(csdfgen: Any) -> None:
     assert "top 5 of 'scores'" in result.out and result.out.count("kind ") == 5
     Path("labels.txt").write_text("one\ntwo\n")
     assert "2 labels" in refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
+    Path("labels.txt").write_text(8 * "one too many\n")
+    assert "8 labels" in refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
 
 
 def test_inputs_and_outputs_by_file(csdfgen: Any) -> None:

@@ -327,6 +327,7 @@ def test_missing_large_and_unwritable_files_are_refused(tmp_path: Path) -> None:
     large.write_bytes(b"x" * 11)
     with pytest.raises(InputError, match="holds 11 bytes; at most 10 are read"):
         files.read_bytes(large, limit=10)
+    assert files.read_bytes(large, limit=11) == b"x" * 11
     with pytest.raises(InputError, match="cannot be written: No such file or directory"):
         files.write_bytes(tmp_path / "none" / "x", b"")
 

@@ -10,6 +10,7 @@ import pytest
 import csdfgen
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer
 from csdfgen.planning.lifetimes import trace_lifetimes, trace_whole_layers, whole_layer_live
+from tests.models import model
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
 
@@ -62,10 +63,14 @@ def test_scratch_is_alive_for_its_firing_alone() -> None:
     assert (one.born.tolist(), one.gone.tolist(), one.capacity) == ([0, 2], [1, 3], 1)
 
 
-@pytest.mark.parametrize("model", [residual_classifier, squeeze_and_excite, two_inputs])
-def test_whole_layers_hold_what_is_still_read(model: Callable[[], onnx.ModelProto]) -> None:
+def two_outputs() -> onnx.ModelProto:
+    return model("g (float[1,3,4,5] x) => (y, z) { y = Exp(x)  z = ReduceMax <axes = [1]> (x) }")
+
+
+@pytest.mark.parametrize("make", [residual_classifier, squeeze_and_excite, two_inputs, two_outputs])
+def test_whole_layers_hold_what_is_still_read(make: Callable[[], onnx.ModelProto]) -> None:
     """Each tensor from its layer to its last reader, outputs to the end."""
-    network = csdfgen.load(model())
+    network = csdfgen.load(make())
     made = {t.name: at for at, layer in enumerate(network.layers) for t in layer.outputs}
     read: dict[str, int] = {}
     for at, layer in enumerate(network.layers):

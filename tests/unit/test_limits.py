@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from csdfgen import limits
-from csdfgen.errors import CsdfgenError
+from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.limits import read_available_bytes
 from tests.command import python
 from tests.ways import some
@@ -229,6 +229,15 @@ def serve() -> None:
             os._exit(0)
         if os.waitpid(child, 0)[1]:  # it is being planned
             print(json.dumps((seed, "", LONG, 0)), flush=True)
+
+
+def test_what_was_taken_counts() -> None:
+    budget = limits.Budget()
+    most = limits.OPERATIONS.most
+    budget.take(limits.OPERATIONS, most - 1, "its graph")
+    budget.take(limits.OPERATIONS, 1, "a branch")
+    with pytest.raises(ModelError, match=f"a function: {most + 1:,} operations"):
+        budget.take(limits.OPERATIONS, 1, "a function")
 
 
 @pytest.mark.networks

@@ -474,6 +474,19 @@ def test_functions_are_opened() -> None:
     assert [layer.op_type for layer in network.layers] == ["Mul", "Mul", "Identity"]
 
 
+def test_a_call_replaces_what_a_function_declares() -> None:
+    functions = """
+        <domain: "mine", opset_import: ["": 17]>
+        Scaled <factor: float = 5.0> (a) => (b) { f = Constant <value_float: float = @factor> ()  b = Mul(a, f) }
+    """
+    proto = model(
+        "g (float[1,3] x) => (y, z) { y = mine.Scaled(x)  z = mine.Scaled <factor = 2.0> (x) }",
+        imports=', "mine": 1',
+        functions=functions,
+    )
+    agrees_with_onnxruntime(proto, {"x": image(1, 3)})
+
+
 def test_a_function_that_calls_itself_is_refused() -> None:
     functions = '<domain: "mine", opset_import: ["mine": 1]> Again (a) => (b) { b = mine.Again(a) }'
     proto = model(

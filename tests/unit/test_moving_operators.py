@@ -52,6 +52,16 @@ def test_a_part_of_a_picture_is_resized(mode: str) -> None:
     np.testing.assert_allclose(found["y"], onnxruntime_outputs(proto, {"x": x})["y"], atol=1e-5)
 
 
+@pytest.mark.parametrize(("policy", "shape"), [("not_larger", (6, 4)), ("not_smaller", (15, 10))])
+def test_a_picture_keeps_its_aspect_within_sizes(policy: str, shape: tuple[int, int]) -> None:
+    proto = model(
+        f'g (float[1,2,9,6] x) => (y) {{ y = Resize <axes = [2, 3], keep_aspect_ratio_policy = "{policy}"> (x, , , sizes) }}',
+        {"sizes": np.array([15, 4])},
+        opset=18,
+    )
+    assert csdfgen.load(proto).outputs[0].tensor.shape == (1, 2, *shape)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("sample", SHARING, ids=map(str, SHARING))
 def test_an_alias_says_where_the_elements_are(sample: Sample) -> None:
     layer, feeds = sample.layer(), sample.feeds()

@@ -203,6 +203,16 @@ def test_every_image_of_a_batch_is_handed_on(frames: int, rows: int | str) -> No
     assert plan.figures["outputs"] == sum(value.nbytes for value in want.values())
 
 
+def test_images_that_are_computed_together_are_handed_on_one_by_one() -> None:
+    g = Graph()
+    network = csdfgen.load(g.model(g.node("Relu", g.input("x", (4, 3, 5, 7)))))
+    x = image(network)
+    plan = csdfgen.plan(network, frames=4, batches=4, result="streamed", backend="numpy")
+    handed, calls = streamed(plan, x)
+    assert all(np.array_equal(one, np.maximum(x, 0)) for one in handed.values())
+    assert [number for _, number, *_ in calls] == [0, 1, 2, 3]
+
+
 def large() -> Network:
     g = Graph()
     a = g.node("Relu", g.conv(g.input("x", (1, 3, 128, 128)), 8))

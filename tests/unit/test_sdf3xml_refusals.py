@@ -311,6 +311,7 @@ REFUSED: list[tuple[bytes, str]] = [
 """Case -> a file, and how the one line goes on behind the file's name and a colon."""
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("data", "said"), REFUSED, ids=[said for _, said in REFUSED])
 def test_a_bad_file_is_refused_in_one_line(
     data: bytes, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
