@@ -245,12 +245,10 @@ class Planter:
             direct = {f: _names(self._copy / f, fault.file) for f in files}
             first = [item for item in known if item.nodeid in mine]
             first.sort(key=lambda i: _rank(mine[i.nodeid], direct[i.nodeid.partition("::")[0]]))
-            # those that are not recorded may have been written for it, the more so if their file names the module
-            new = sorted(unknown, key=lambda name: not direct[name.partition("::")[0]])
+            # those that are not recorded may have been written for it, if their file names the module
+            new = [name for name in unknown if direct[name.partition("::")[0]]]
             first = [item for name in new for item, sampled in of_function[name] if sampled] + first
-            ranked = list(dict.fromkeys(item.nodeid.partition("[")[0] for item in first))
-            ranked += [name for name in new if direct[name.partition("::")[0]]]
-            ranked = list(dict.fromkeys(ranked))
+            ranked = list(dict.fromkeys([*(i.nodeid.partition("[")[0] for i in first), *new]))
             if not ranked:
                 continue
             result = {"name": fault.name, "tier": "none", "test": "", "reached": len(mine)}
