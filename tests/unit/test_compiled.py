@@ -388,7 +388,11 @@ def test_c_runs_it(call: Call, file: Path, tmp_path: Path) -> None:
     assert (broken.returncode, broken.stderr) == (1, f"{EXAMPLE}: it is no compiled program\n")
 
 
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="no compiler of Rust")
+@pytest.mark.skipif(
+    shutil.which("rustc") is None
+    or subprocess.run(["rustc", "-V"], capture_output=True).returncode > 0,
+    reason="no compiler of Rust",
+)
 def test_rust_runs_it_in_threads(call: Call, file: Path, tmp_path: Path) -> None:
     frame = runtime.open(file)
     (wanted,) = frame({name: np.zeros(*form) for name, form in frame.inputs.items()}).values()

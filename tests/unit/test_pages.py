@@ -342,7 +342,7 @@ def test_what_report_refuses(csdfgen: Call) -> None:
     assert "cannot be read" in refused(csdfgen("report", "absent.json"))
     assert "leave --rows out" in refused(csdfgen("report", "plan.json", "--rows", "2"))
     assert "absent.onnx" in refused(csdfgen("report", "absent.onnx"))
-    assert "no device" in refused(csdfgen("report", "net.onnx", "--device", "abacus"))
+    assert "not a known device" in refused(csdfgen("report", "net.onnx", "--device", "abacus"))
     assert not Path("report.html").exists()
 
 

@@ -22,24 +22,14 @@ static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const 
     }
 }
 
-#elif defined(CSDF_DOT_DSP) && defined(__ARM_FP) && __ARM_FP & 4
-
-/* The nearest integer, half to even; the largest or the least one beyond these. */
-CSDF_INLINE int32_t nearest(float x)
-{
-    float integer;
-    int32_t bits;
-    __asm__("vcvtr.s32.f32 %0, %1" : "=t"(integer) : "t"(x));
-    memcpy(&bits, &integer, sizeof bits);
-    return bits;
-}
+#elif defined(CSDF_DSP_NEAREST)
 
 /* Outputs of a pixel. as: -1 or 1 where bounds are those of a signed or of an unsigned byte, a constant. */
 CSDF_INLINE void pixel(const csdf_rescaling *into, const float *factors, int32_t n, const int32_t *sums, uint8_t *out, int as)
 {
     const int32_t zero = into->zero, low = into->low, high = into->high;
     for (int32_t o = 0; o < n; o++) {
-        const int32_t value = __qadd(nearest((float)sums[o] * factors[o]), zero);
+        const int32_t value = __qadd(csdf_nearest((float)sums[o] * factors[o]), zero);
         out[o] = (uint8_t)(as < 0 ? least(127, most(-128, value)) : as > 0 ? least(255, most(0, value)) : least(high, most(low, value)));
     }
 }

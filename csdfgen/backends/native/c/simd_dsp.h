@@ -18,6 +18,20 @@ CSDF_INLINE int16x2_t csdf_odd_bytes(csdf_pair word)
     return pair;
 }
 
+#if defined(__ARM_FP) && __ARM_FP & 4
+#define CSDF_DSP_NEAREST 1
+
+/* The nearest integer, half to even; the largest or the least one beyond these. */
+CSDF_INLINE int32_t csdf_nearest(float x)
+{
+    float integer;
+    int32_t bits;
+    __asm__("vcvtr.s32.f32 %0, %1" : "=t"(integer) : "t"(x));
+    memcpy(&bits, &integer, sizeof bits);
+    return bits;
+}
+#endif
+
 CSDF_INLINE int16x2_t csdf_even_unsigned(csdf_pair word) { return (int16x2_t)__uxtb16((uint8x4_t)word); }
 CSDF_INLINE int16x2_t csdf_odd_unsigned(csdf_pair word)
 {
