@@ -16,7 +16,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import csdfgen
 import runtime
@@ -359,6 +359,24 @@ def test_predicted_times_follow_how_often_a_branch_is_taken(call: Call, tmp_path
     said = refused(call("schedule", path, "--probability", "chose=0.5"))
     assert "--probability chose=0.5: no If of the network has that name; there are: choose" in said
     assert "numbers from 0 to 1" in refused(call("schedule", path, "--probability", "choose=2"))
+
+
+def test_a_branch_without_layers_leaves_the_other_its_likelihood(
+    call: Call, tmp_path: Path
+) -> None:
+    net = simple("t = Identity(shape)", "t1 = Exp(x)  e = Tanh(t1)")
+    net.graph.initializer.append(
+        numpy_helper.from_array(np.ones((1, 3, 4, 5), np.float32), "shape")
+    )
+    onnx.save(net, tmp_path / "net.onnx")
+    path = str(tmp_path / "net.onnx")
+    never, often = (
+        json.loads(call("schedule", path, "--json", "--probability", f"choose={p}").out)[
+            "predicted_ms"
+        ]
+        for p in (1, 0.1)
+    )
+    assert often > never
 
 
 def test_a_graph_for_sdf3_has_the_larger_branch(call: Call, tmp_path: Path) -> None:

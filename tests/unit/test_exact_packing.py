@@ -13,6 +13,15 @@ from csdfgen.planning.packing.exact import pack_exact
 from tests.property.test_packing import least, overlaps, random_items
 
 
+@pytest.mark.parametrize(
+    ("born", "gone", "said"),
+    [([3], [3], "gone at firing 3, which is not after"), ([0], [1, 2], "1 sizes of items, but 2")],
+)
+def test_contradictory_items_are_refused(born: list[int], gone: list[int], said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        Items([16], born, gone)
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ortools", "ortools.sat", "ortools.sat.python"):
         monkeypatch.setitem(sys.modules, name, None)
