@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import csdfgen
+import runtime
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
@@ -29,6 +31,7 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.convolution import window
 from csdfgen.ops.spread import Piece, Spread
+from tests.models import model, onnxruntime_outputs
 from tests.op_harness import Sample, heights, run_in_slabs
 from tests.op_samples.convolution import SAMPLES
 
@@ -376,3 +379,15 @@ def test_operands_of_other_kinds_are_refused() -> None:
     x, w = Tensor("x", (1, 3, 8, 8), FLOAT32, 2), Tensor("w", (4, 3, 3, 3))
     with pytest.raises(ModelError, match="must be a constant"):
         OPERATORS["Conv"].build(Node("c", "Conv", 17, {}, (x, w), ("y",)))
+
+
+@pytest.mark.parametrize("where", ["SAME_UPPER", "SAME_LOWER"])
+def test_an_odd_row_of_a_transposed_convolution_is_cut_at_one_end(where: str) -> None:
+    rng = np.random.default_rng(2)
+    proto = model(
+        f'g (float[1,2,4,5] x) => (y) {{ y = ConvTranspose <auto_pad = "{where}", strides = [2, 2]> (x, w) }}',
+        {"w": rng.normal(size=(2, 3, 3, 3)).astype(np.float32)},
+    )
+    x = {"x": rng.normal(size=(1, 2, 4, 5)).astype(np.float32)}
+    found = runtime.run(csdfgen.plan(csdfgen.load(proto), backend="numpy"), x)["y"]
+    np.testing.assert_allclose(found, onnxruntime_outputs(proto, x)["y"], atol=1e-5)

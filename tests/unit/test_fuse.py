@@ -192,6 +192,20 @@ def test_an_expand_vanishes_where_its_readers_broadcast(joined: bool) -> None:
         np.testing.assert_allclose(got, reference(model, {"x": value})[y], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "nodes", ["a = Relu(c)  y = Mul(a, k)", "a = Tanh(c)  b = Abs(a)  y = Neg(b)"]
+)
+def test_what_is_applied_to_a_slab_comes_in_order(nodes: str) -> None:
+    rng = np.random.default_rng(1)
+    kernel = rng.normal(size=(4, 3, 3, 3)).astype(np.float32)
+    weights = {"w": kernel, **({"k": np.array(-2, np.float32)} if "k)" in nodes else {})}
+    proto = model(f"g (float[1,3,8,8] x) => (y) {{ c = Conv(x, w)  {nodes} }}", weights)
+    x = {"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    plan = csdfgen.plan(csdfgen.load(proto), backend="numpy")
+    assert len(plan.network.layers) == 1
+    np.testing.assert_allclose(runtime.run(plan, x)["y"], reference(proto, x)["y"], atol=1e-4)
+
+
 def test_a_layer_has_no_more_applied_than_is_quick_to_check() -> None:
     """Symptom: planning 2,000 elementwise layers in a row took 16 s, twice as many eight times as long."""
     steps = "".join(f"t{k + 1} = {'Relu' if k % 2 else 'Neg'}(t{k}) " for k in range(300))

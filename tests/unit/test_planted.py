@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from itertools import groupby
 
-from tests.planted import ROOT, faults
+from tests.planted import ROOT, faults, found, summary
 
 
 def test_every_fault_can_be_planted() -> None:
@@ -17,3 +17,8 @@ def test_every_fault_can_be_planted() -> None:
             assert one.planted(text) != text
             if file.endswith(".py"):
                 ast.parse(one.planted(text))
+
+
+def test_results_are_of_these_faults_and_on_the_page() -> None:
+    assert found().keys() <= {one.name for one in faults()}
+    assert summary() in (ROOT / "docs" / "contributing.md").read_text()
