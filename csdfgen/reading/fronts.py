@@ -16,10 +16,18 @@ from csdfgen.errors import ModelError
 from csdfgen.files import CAFFE, CAFFE_WEIGHTS, split_model
 from csdfgen.reading import pytorch
 from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
-from csdfgen.reading.tflite.model import read_model
 from csdfgen.reading.zoo import build, is_zoo_name
 
-_CONVERTED = {".pt2": pytorch.export_file, ".tflite": read_model}
+
+def _convert_tflite(path: Path) -> onnx.ModelProto:
+    from csdfgen.reading.tflite.model import (
+        read_model,
+    )  # nine modules, which most models do not need
+
+    return read_model(path)
+
+
+_CONVERTED = {".pt2": pytorch.export_file, ".tflite": _convert_tflite}
 """Suffix -> what makes ONNX of such a file."""
 
 

@@ -16,8 +16,6 @@ from csdfgen.reading.tflite.values import Layer
 def detect(layer: Layer) -> None:
     """The four outputs: boxes, classes, scores, and how many of them there are. Suppression is that of all classes together."""
     given = _Settings(layer.op.custom)
-    if given.number("use_regular_nms", 0) and given.number("max_classes_per_detection", 1) != 1:
-        raise ModelError("use_regular_nms with several classes a detection is not supported")
     if given.number("use_regular_nms", 0) or given.number("max_classes_per_detection", 1) != 1:
         raise ModelError("use_regular_nms and several classes a detection are not supported")
     most, classes = int(given.number("max_detections")), int(given.number("num_classes"))

@@ -213,9 +213,9 @@ class _Reading:
 
     def _quantize(self, found: Tensor, given: Any) -> None:
         scale = self._numbers(given, "Scale").astype(np.float32)
-        if given.DetailsType() or not scale.size or found.dtype not in _QUANTIZED:
-            if given.DetailsType():
-                raise ModelError("is quantized by blocks, which is not supported")
+        if given.DetailsType():
+            raise ModelError("is quantized by blocks, which is not supported")
+        if not scale.size or found.dtype not in _QUANTIZED:
             return
         zero = self._numbers(given, "ZeroPoint")
         axis = int(given.QuantizedDimension())

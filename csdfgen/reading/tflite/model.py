@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +79,8 @@ class _Model:
         self.subgraphs, self.graph = subgraphs, subgraphs[0]
         self.made = Nodes()
         self.values = [Value(tensor, tensor.data) for tensor in self.graph.tensors]
-        self.handles: dict[int, str] = {}
-        """Tensor that stands for a variable -> name of the variable."""
+        self.assigned: set[str] = set()
+        """Names of variables that the graph assigns."""
         self.initial: dict[str, np.ndarray] = {}
         self.states: dict[str, list[Value]] = {}
         """Variable -> the input that it is, and the tensor that it is now."""
@@ -98,12 +99,12 @@ class _Model:
             self.made.tensors.add(self.values[k].tensor.name)
         for k in dict.fromkeys(self.graph.inputs):
             self._input(self.values[k], self.values[k].tensor.name)
-        assigned = {
+        self.assigned = {
             self._variable(op) for op in self.graph.operators if op.kind == "ASSIGN_VARIABLE"
         }
         for op in self.graph.operators:
             try:
-                self._add(op, assigned)
+                self._add(op)
             except ModelError as error:
                 raise error.at(self._where(op)) from error
             except BROKEN as error:
@@ -128,17 +129,16 @@ class _Model:
         value.names = {natural(len(value.shape)): make_unused_name(name, self.made.tensors, "'")}
         self.inputs.append(value)
 
-    def _add(self, op: Operator, assigned: set[str]) -> None:
+    def _add(self, op: Operator) -> None:
         if op.kind in _VARIABLES:
-            getattr(self, f"_{op.kind.lower()}")(op, assigned)
+            getattr(self, f"_{op.kind.lower()}")(op)
             return
         inputs = [None if k < 0 else self.values[k] for k in op.inputs]
         outputs = [self.values[k] for k in op.outputs]
         for k, value in zip(op.inputs, inputs, strict=True):
             if value is not None and value.tensor.variable and not value.names:
                 self._input(value, value.tensor.name)
-                zero = value.tensor.zero if value.tensor.zero.size else 0
-                self._state(self._key(k), value, np.broadcast_to(zero, value.shape))
+                self._state(self._key(k), value, _zeros(value))
         operands = [v for v in inputs if v is not None and (v.quantized or v.array is None)]
         raw = op.kind in MOVES and all(
             v.alike(outputs[0]) for v in (*operands, *outputs) if v.quantized
@@ -160,22 +160,22 @@ class _Model:
         self.states[key] = [value, value]
         self.initial[key] = initial
 
+    @cached_property
+    def _handles(self) -> dict[int, str]:
+        """Tensor that stands for a variable -> name of the variable."""
+        handles = [one for one in self.graph.operators if one.kind == "VAR_HANDLE"]
+        return {one.outputs[0]: _variable_name(one) for one in handles if one.outputs}
+
     def _variable(self, op: Operator) -> str:
-        if not op.inputs or op.inputs[0] not in self.handles:
-            handles = [one for one in self.graph.operators if one.kind == "VAR_HANDLE"]
-            self.handles = {one.outputs[0]: _variable_name(one) for one in handles if one.outputs}
-        name = self.handles.get(op.inputs[0] if op.inputs else -1)
+        name = self._handles.get(op.inputs[0]) if op.inputs else None
         if name is None:
-            raise ModelError(
-                "reads or writes no variable",
-                where=self._where(op),
-            )
+            raise ModelError("reads or writes no variable", where=self._where(op))
         return name
 
-    def _var_handle(self, op: Operator, assigned: set[str]) -> None:
+    def _var_handle(self, op: Operator) -> None:
         pass
 
-    def _call_once(self, op: Operator, assigned: set[str]) -> None:
+    def _call_once(self, op: Operator) -> None:
         """Initial values of variables: the constants that the subgraph assigns."""
         index = op.option("InitSubgraphIndex")
         if not 0 < index < len(self.subgraphs):
@@ -192,7 +192,7 @@ class _Model:
                     f"initializes variables by {label(one.kind)}, which is not supported; constants are"
                 )
 
-    def _read_variable(self, op: Operator, assigned: set[str]) -> None:
+    def _read_variable(self, op: Operator) -> None:
         name, value = self._variable(op), self.values[op.outputs[0]]
         if name not in self.states:
             initial = self.initial.get(name)
@@ -202,16 +202,13 @@ class _Model:
                 raise ModelError(
                     f"variable '{label(name)}' has another shape or type than its initial value"
                 )
-            if name in assigned:
+            if name in self.assigned:
                 self._input(value, name)
             elif initial is None:
                 raise ModelError(f"variable '{label(name)}' has no value")
             else:
                 value.array = initial
-            zero = value.tensor.zero if value.tensor.zero.size else 0
-            self._state(
-                name, value, np.broadcast_to(zero, value.shape) if initial is None else initial
-            )
+            self._state(name, value, _zeros(value) if initial is None else initial)
             return
         now = self.states[name][1]
         if now.shape != value.shape or not now.alike(value):
@@ -220,7 +217,7 @@ class _Model:
             )
         value.array, value.names = now.array, now.names
 
-    def _assign_variable(self, op: Operator, assigned: set[str]) -> None:
+    def _assign_variable(self, op: Operator) -> None:
         name, value = self._variable(op), self.values[op.inputs[1]]
         if name in self.states:
             self.states[name][1] = value
@@ -272,6 +269,12 @@ class _Model:
                     read.update(name for inner in attribute.g.node for name in inner.input)
         self.made.constants = [one for one in self.made.constants if one.name in read]
         return found[::-1]
+
+
+def _zeros(value: Value) -> np.ndarray:
+    """Integers that stand for 0, or zeros."""
+    zero = value.tensor.zero if value.tensor.zero.size else 0
+    return np.broadcast_to(zero, value.shape)
 
 
 def _variable_name(op: Operator) -> str:
