@@ -457,10 +457,8 @@ CSDF_INLINE void channels(const part *p, const uint8_t *const *seen, int32_t c, 
         const float *factors = into->factors + p->channel + c;
         CSDF_UNROLLED
         for (int i = 0; i < eights; i++) {
-            const float32x4x2_t scale = vld2q_f32(factors + EIGHT * i);
-            const float32x4_t even = vmulq_f32(vcvtq_f32_s32(sums[i].even), scale.val[0]);
-            const float32x4_t odd = vmulq_f32(vcvtq_f32_s32(sums[i].odd), scale.val[1]);
-            vstrbq_s16((int8_t *)to + c + EIGHT * i, csdf_helium_rounded(even, odd, &bounds));
+            const int16x8_t made = csdf_helium_rescaled(sums[i].even, sums[i].odd, vld2q_f32(factors + EIGHT * i), &bounds);
+            vstrbq_s16((int8_t *)to + c + EIGHT * i, made);
         }
     } else {
         int32_t stored[2 * EIGHT];

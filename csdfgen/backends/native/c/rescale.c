@@ -15,9 +15,7 @@ static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const 
         uint8_t *to = out + o;
         for (int32_t k = pixels; k > 0; k--, from += CSDF_PANEL, to += apart) {
             const int32x4x2_t x = vld2q_s32(from);
-            const float32x4_t even = vmulq_f32(vcvtq_f32_s32(x.val[0]), factors.val[0]);
-            const float32x4_t odd = vmulq_f32(vcvtq_f32_s32(x.val[1]), factors.val[1]);
-            vstrbq_p_s16((int8_t *)to, csdf_helium_rounded(even, odd, &bounds), some);
+            vstrbq_p_s16((int8_t *)to, csdf_helium_rescaled(x.val[0], x.val[1], factors, &bounds), some);
         }
     }
 }

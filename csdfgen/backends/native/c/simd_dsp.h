@@ -18,6 +18,14 @@ CSDF_INLINE int16x2_t csdf_odd_bytes(csdf_pair word)
     return pair;
 }
 
+CSDF_INLINE int16x2_t csdf_even_unsigned(csdf_pair word) { return (int16x2_t)__uxtb16((uint8x4_t)word); }
+CSDF_INLINE int16x2_t csdf_odd_unsigned(csdf_pair word)
+{
+    int16x2_t pair;
+    __asm__("uxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
+    return pair;
+}
+
 #if defined(__ARM_FP) && __ARM_FP & 4
 #define CSDF_DSP_NEAREST 1
 
@@ -31,14 +39,6 @@ CSDF_INLINE int32_t csdf_nearest(float x)
     return bits;
 }
 #endif
-
-CSDF_INLINE int16x2_t csdf_even_unsigned(csdf_pair word) { return (int16x2_t)__uxtb16((uint8x4_t)word); }
-CSDF_INLINE int16x2_t csdf_odd_unsigned(csdf_pair word)
-{
-    int16x2_t pair;
-    __asm__("uxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
-    return pair;
-}
 
 /* n bytes, a multiple of four, as pairs: of one pixel, or of two (a constant), four of the first, four of the second, ... */
 CSDF_INLINE void csdf_to_pairs(int two, int16_t *to, const int8_t *from, ptrdiff_t n)

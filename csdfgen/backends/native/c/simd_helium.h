@@ -84,11 +84,12 @@ CSDF_INLINE csdf_helium_bounds csdf_helium_bounds_of(int32_t zero, int32_t low, 
     return found;
 }
 
-/* Eight values, rounded half to even: those of even and of odd places. */
-CSDF_INLINE int16x8_t csdf_helium_rounded(float32x4_t even, float32x4_t odd, const csdf_helium_bounds *by)
+/* Eight sums times factors, rounded half to even: those of even and of odd places. */
+CSDF_INLINE int16x8_t csdf_helium_rescaled(int32x4_t even, int32x4_t odd, float32x4x2_t factors, const csdf_helium_bounds *by)
 {
-    const int32x4_t low = vcvtnq_s32_f32(even);
-    const int16x8_t both = vqmovntq_s32(vqmovnbq_s32((int16x8_t)low, low), vcvtnq_s32_f32(odd));
+    const int32x4_t low = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(even), factors.val[0]));
+    const int32x4_t high = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(odd), factors.val[1]));
+    const int16x8_t both = vqmovntq_s32(vqmovnbq_s32((int16x8_t)low, low), high);
     return vaddq_s16(vminq_s16(vmaxq_s16(both, by->low), by->high), by->zero);
 }
 
