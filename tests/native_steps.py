@@ -5,6 +5,7 @@ same layers in plain numpy.
 from __future__ import annotations
 
 import ctypes
+import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.backend import NativeKernels
@@ -38,6 +40,7 @@ __all__ = [
     "compiler_missing",
     "convolved",
     "layer_of",
+    "on_each_machine",
     "pointers",
     "run",
     "script",
@@ -51,6 +54,25 @@ MACHINES = {
     "avx2": (*STANDARD, "-O1", "-march=x86-64-v3"),
 }
 """Flags of the kernel libraries that tests execute. Each is built once, and in half the time with -O1."""
+
+on_each_machine = pytest.mark.parametrize(
+    "machine",
+    [
+        "host",
+        "scalar",
+        pytest.param(
+            "avx2",
+            marks=[  # the quick tests leave half a minute of compiling to the rest
+                pytest.mark.networks,
+                pytest.mark.skipif(
+                    platform.machine() not in ("x86_64", "AMD64"),
+                    reason=f"a processor of another kind: {platform.machine()}",
+                ),
+            ],
+        ),
+    ],
+)
+"""Run a test with each of `MACHINES`."""
 
 CANARY = np.float32(-7.25e11)
 _GUARD = 32

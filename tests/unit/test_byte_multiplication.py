@@ -4,7 +4,6 @@ heights and instructions.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from itertools import product
 
@@ -26,7 +25,7 @@ from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
-from tests.native_steps import MACHINES, compiler_missing
+from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.unit.test_attention import Nodes
 from tests.unit.test_multiplication import PATTERNS, TOKENS
 from tests.unit.test_native_bytes import TYPES, Case
@@ -99,12 +98,10 @@ def test_products(types: Pair, a: Shape, b: Shape) -> None:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize(("a", "b"), SHAPES)
 def test_other_machines(machine: str, a: Shape, b: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts have some of the columns and their share of the workspace; bytes by integers alone, too."""
-    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip(f"a processor of another kind: {platform.machine()}")
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
     kernels = NativeKernels(load(MACHINES[machine]))
     for types, requantize in zip(TYPED, ("float", "integer", "integer", "float"), strict=True):

@@ -4,7 +4,6 @@ chosen.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from csdfgen.model.network import Network
 from csdfgen.paper.formulas.winograd import F2_WHOLE, transform_tiles
 from csdfgen.planning.plan import Plan
 from runtime.session import Executable
-from tests.native_steps import MACHINES, compiler_missing
+from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.networks import planned_together
 from tests.unit.test_native_bytes import Case
 
@@ -43,8 +42,6 @@ class AtPoints(Ways):
 
 def kernels_of(machine: str) -> NativeKernels:
     """Those that may compute by fewer products, whether that suits the processor or not."""
-    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip(f"a processor of another kind: {platform.machine()}")
     library = load(MACHINES[machine])
     return NativeKernels(library, ways=AtPoints(pairs=True))
 
@@ -101,7 +98,7 @@ def check(
     return used
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize(
     "seeds", [range(12), pytest.param(range(12, 60), marks=pytest.mark.networks)]
 )
@@ -114,7 +111,7 @@ def test_random_layers(seeds: range, machine: str) -> None:
     assert used > 0.9 * len(seeds)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 def test_several_images_in_a_step(machine: str) -> None:
     """One behind the other in its tables."""
     kernels = kernels_of(machine)
@@ -129,7 +126,7 @@ def test_several_images_in_a_step(machine: str) -> None:
     np.testing.assert_array_equal(found, np.concatenate([alone({"x": one})["y"] for one in images]))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 def test_channels_of_two_tensors(machine: str) -> None:
     kernels = kernels_of(machine)
     model, x = random_layer(4)

@@ -29,7 +29,7 @@ from csdfgen.planning.plan import Plan
 from runtime.session import Executable
 from tests.board_networks import absent
 from tests.emitted import Program
-from tests.native_steps import MACHINES, compiler_missing
+from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.networks import planned_together
 from tests.unit.test_bfloat16 import graph_of
 
@@ -43,8 +43,6 @@ FORMS = pytest.mark.parametrize("form", PAIRS)
 
 def kernels_of(machine: str, halves: bool) -> NativeKernels:
     """Those that multiply pairs, whether that suits the processor or not, and those that widen; no sums of other products."""
-    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip(f"a processor of another kind: {platform.machine()}")
     return NativeKernels(
         load(MACHINES[machine]), ways=Ways(True, bfloat16=halves - 1, float16=halves - 1)
     )
@@ -117,7 +115,7 @@ def check(
 
 
 @FORMS
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.networks)]
 )
@@ -131,7 +129,7 @@ def test_random_layers(
 
 
 @FORMS
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 def test_several_images_in_a_step(machine: str, form: str) -> None:
     """They are taken one by one."""
     model, x = random_layer(5, form)
@@ -164,7 +162,7 @@ def joined(sizes: tuple[int, int], form: str) -> tuple[onnx.ModelProto, np.ndarr
 
 @FORMS
 @pytest.mark.parametrize("sizes", [(18, 7), (17, 8), (600, 30)])
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int], form: str) -> None:
     """No pair has channels of both: behind an odd number of them, slabs are widened."""
     model, x = joined(sizes, form)
@@ -349,7 +347,7 @@ def test_weights_of_pairs() -> None:
 
 
 @FORMS
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm", "one row"])
 def test_matrices(kind: str, machine: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of a matrix is a pixel; of a single one, weights are widened in registers as before."""

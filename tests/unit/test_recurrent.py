@@ -22,7 +22,7 @@ from csdfgen.errors import ModelError, ToolError
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from tests.emitted import Program
-from tests.native_steps import MACHINES, compiler_missing
+from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.op_harness import Sample
 from tests.op_samples.recurrent import SAMPLES
 from tests.scattered import Layout, run_scattered
@@ -200,7 +200,7 @@ KERNELS = [sample for sample in SAMPLES if sample.layer() and match_family(sampl
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize("sample", KERNELS, ids=map(str, KERNELS))
 def test_kernels_make_equal_bits_at_every_height_in_any_workspace(
     sample: Sample, machine: str

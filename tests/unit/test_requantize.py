@@ -4,7 +4,6 @@ computes them; a step from those of float at most; and no floating point in the 
 
 from __future__ import annotations
 
-import platform
 import re
 import subprocess
 from dataclasses import replace
@@ -46,7 +45,7 @@ from runtime.session import Executable
 from tests.board_networks import absent, feeds_of, integers
 from tests.command import execute
 from tests.emitted import Program
-from tests.native_steps import MACHINES, compiler_missing
+from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.unit.test_byte_averages import WINDOWS, pool
 from tests.unit.test_byte_winograd import random_layer
 from tests.unit.test_native_bytes import Case
@@ -97,7 +96,7 @@ def test_the_plan_keeps_what_it_was_made_for(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 def test_native_code_has_the_same_bytes(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At any height, with any number of threads, by fewer products too."""
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
@@ -203,12 +202,10 @@ def test_sums_of_terms_far_beyond_bytes_stay_as_they_are() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 def test_native_code_has_the_bytes_of_the_table(op_type: str, machine: str) -> None:
     """For every pair of bytes."""
-    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip(f"a processor of another kind: {platform.machine()}")
     kernels = NativeKernels(load(MACHINES[machine]))
     for seed in range(4):
         network = of_two(op_type, seed)

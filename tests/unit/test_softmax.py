@@ -14,7 +14,7 @@ from csdfgen.backends.native.library import load
 from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
 from runtime.session import Executable
-from tests.native_steps import MACHINES
+from tests.native_steps import MACHINES, on_each_machine
 from tests.unit.test_attention import Nodes, sizes
 from tests.unit.test_native_bytes import TYPES, Case
 
@@ -90,7 +90,7 @@ def of_bytes(
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@on_each_machine
 @pytest.mark.parametrize(("heads", "keys", "axis"), [(1, 1, 3), (6, 5, 3), (3, 300, 3), (6, 37, 1)])
 def test_lines_of_bytes(
     heads: int, keys: int, axis: int, machine: str, monkeypatch: pytest.MonkeyPatch
