@@ -131,7 +131,7 @@ def test_inputs_and_outputs_in_any_order_and_type(plan: Plan) -> None:
     wide[..., ::2] = x
     backwards = np.ascontiguousarray(x[..., ::-1])[..., ::-1]
     other = x.astype(x.dtype.newbyteorder(">"))
-    for array_given in (swapped, wide[..., ::2], backwards, other):
+    for array_given in (swapped, wide[..., ::2], backwards, x, other):
         for name, array in frame(array_given).items():
             np.testing.assert_array_equal(array, want[name])
     out = {name: np.asfortranarray(np.zeros_like(array)) for name, array in want.items()}

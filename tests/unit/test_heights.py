@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.formats import FLOAT32
 from csdfgen.model.network import Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops import get_operator
 from csdfgen.phases.conversion import MAX_PHASES, convert
 from csdfgen.phases.heights import MOST_PHASES, RowSpec, layer_height, lowest_heights, parse_rows
 from tests.builder import Graph, reference
 from tests.graphs import SEEDED
 from tests.native_steps import compiler_missing
+from tests.small_models import residual_classifier
 
 NAMES = st.one_of(st.text(), st.text(alphabet="\\,=u0 +\n"))
 ASKED = st.one_of(
@@ -105,6 +109,20 @@ def test_ends_that_are_named_are_as_high_as_asked() -> None:
     quantize, _, dequantize = (layer.name for layer in network.layers)
     cut = convert(network, {"x": "whole", quantize: "whole", dequantize: 8, "*": "whole"})
     assert [len(work.phases) for work in cut.actors] == [1, 1, 1, 5, 1]
+
+
+def test_phases_take_as_long_as_their_layer_for_every_image() -> None:
+    network = csdfgen.load(residual_classifier(batch=4))
+    for rows, batches in product(("1", "3", "whole"), ("1", "3", "all")):
+        for work in convert(network, rows, frames=4, batches=batches).actors:
+            if work.layer is not None:
+                whole = get_operator(work.layer).cost(work.layer, Rows(0, work.layer.output.rows))
+                assert sum(work.times) == 4 * whole > 0
+
+
+def test_a_layer_that_could_accumulate_has_one_phase_in_a_paper() -> None:
+    cut = convert(csdfgen.load(residual_classifier()), "paper")
+    assert [len(work.phases) for work in cut.actors] == [16, 16, 16, 16, 16, 8, 8, 1, 1]
 
 
 @pytest.mark.parametrize("image", ["streamed", "resident"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json
 from runtime.bound import BoundProgram
 from runtime.report import measure
-from runtime.verify import check_outputs, check_rows
+from runtime.verify import _Rows, check_outputs, check_rows
 from tests.builder import Graph
 from tests.models import onnxruntime_outputs
 from tests.planning import plan_from_schedule, to_plan
@@ -294,6 +295,7 @@ def test_the_same_arrays_again_and_again(result: str) -> None:
     held = frame(other)[name]
     y[...] = 0
     frame.run_into(image, y)  # a frame was between
+    frame.run_into(image, z)
     frame.run_into(other, z)
     image[...] = other  # the same arrays, other numbers
     frame.run_into(image, y)
@@ -339,8 +341,14 @@ def test_a_frame_within_a_frame_and_two_places_for_rows_are_refused() -> None:
     def again(name: str, number: int, start: int, stop: int, rows: np.ndarray) -> None:
         program(x)
 
-    with pytest.raises(InputError, match="within its own frame"):
-        program(x, on_rows=again)
+    def refused() -> None:
+        with pytest.raises(InputError, match="within its own frame"):
+            program(x, on_rows=again)
+
+    waiting = Thread(target=refused, daemon=True)  # it would wait for itself
+    waiting.start()
+    waiting.join(30)
+    assert not waiting.is_alive()
     with pytest.raises(InputError, match="out and on_rows"):
         program(x, out={}, on_rows=lambda *rows: None)
 
@@ -558,6 +566,18 @@ def test_a_wrong_row_is_found_while_streaming() -> None:
     (one,) = check_rows(shifted, plan, feeds)
     (whole,) = check_outputs(shifted, plan, feeds, runtime.run(plan, feeds))
     assert one == whole and (one.wrong, one.first_wrong_row) == (1, 5)
+
+
+def test_rows_that_are_not_handed_on_are_wrong() -> None:
+    plan = csdfgen.plan(csdfgen.load(narrow()), rows=1)
+    wanted = onnxruntime_outputs(narrow(), {"x": image(plan.network)})
+    ((name, array),) = wanted.items()
+    rows = _Rows(plan, wanted, {})
+    rows.compare(name, 0, 0, SIZE - 1, array[:, :, :-1])
+    (missing,) = rows.found()
+    rows.compare(name, 0, SIZE - 1, SIZE, array[:, :, -1:])
+    (whole,) = rows.found()
+    assert (missing.wrong, whole.wrong) == (array[:, :, -1:].size, 0)
 
 
 def bump() -> np.ndarray:

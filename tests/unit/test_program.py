@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 import csdfgen
 import runtime
+from csdfgen.lowering.program import make_blocks
 from csdfgen.model.formats import Format
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import phases
 from csdfgen.planning.plan import Plan
-from csdfgen.program.steps import View
+from csdfgen.program.steps import Scratchpad, Step, View
 from tests.builder import Graph, reference
 from tests.small_models import residual_classifier
 
@@ -63,6 +67,26 @@ def test_a_row_that_another_tap_reads_is_not_computed_alike() -> None:
     plan = csdfgen.plan(csdfgen.load(model), rows=1, backend="numpy")
     (got,) = runtime.run(plan, np.array([[[[1], [10]]]], np.float32)).values()
     assert got.ravel().tolist() == [4, 20]
+
+
+def test_steps_that_look_alike_lie_alike_and_have_as_much_scratch() -> None:
+    graph = Graph()
+    network = csdfgen.load(graph.model(graph.node("Relu", graph.input("x", (1, 1, 2, 4)))))
+    (layer,) = network.layers
+    (phase,) = phases(get_operator(layer), layer, 2)
+
+    def alike(read: int, written: int, scratch: int) -> Hashable:
+        views = (
+            View("m", (at, at + 16), (4, 1), (4, 4), Format("float32")) for at in (read, written)
+        )
+        source, target = views
+        pad = Scratchpad("m", 4096, scratch)
+        return make_blocks(Step(0, "Relu", layer, phase, (source,), (target,), (), pad)).alike
+
+    assert alike(0, 0, 64) == alike(128, 128, 64)
+    assert alike(0, 256, 64) == alike(128, 512, 64)
+    others = [alike(0, 0, 128), alike(0, 16, 64), alike(16, 0, 64), alike(0, 256, 64)]
+    assert len({alike(0, 0, 64), *others}) == 1 + len(others)
 
 
 def blas_threads() -> set[int]:

@@ -114,6 +114,19 @@ def test_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Pat
     assert mapped(path, backend) and not written
 
 
+def test_what_other_code_packs_is_another_array(cache: Path) -> None:
+    def doubled(given: np.ndarray) -> np.ndarray:
+        return 2 * given
+
+    def negated(given: np.ndarray) -> np.ndarray:
+        return -given
+
+    values = np.arange(weight_file.LEAST, dtype=np.float32)
+    with weight_file.weight_file(cache / "packed.weights", "build") as file:
+        for pack in (doubled, negated):
+            np.testing.assert_array_equal(file.kept(pack, (values,)), pack(values))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_unsound_file_is_written_again(tmp_path: Path, cache: Path, backend: str) -> None:
     path = products(tmp_path / "net.onnx")
