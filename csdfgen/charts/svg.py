@@ -110,7 +110,7 @@ def ticks(end: float, most: int) -> list[float]:
     """Round numbers from 0 to `end`, at most so many and one.
 
     >>> ticks(87, 5)
-    [0, 20, 40, 60, 80]
+    [0.0, 20.0, 40.0, 60.0, 80.0]
     """
     step = 1.0
     rest = max(end, 1e-9) / most

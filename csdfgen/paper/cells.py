@@ -17,6 +17,8 @@ class Cell:
 
     >>> Cell("4.2", "MOE", "int8", "MB", 77.5, 77.454).verdict
     'same'
+    >>> [Cell("4.2", "MOE", "int8", "MB", 77.5, ours, within=0.2).verdict for ours in (77.31, 77.2)]
+    ['same', 'differs']
     """
 
     table: str

@@ -230,7 +230,7 @@ def _reads(layer: Layer) -> Iterator[str]:
 def _names(tensors: Iterable[Tensor]) -> str:
     """Tensors as an error shows them.
 
-    >>> _names([Tensor("y", (1, 3, 4), "float32", 1)])
+    >>> _names([Tensor("y", (1, 3, 4), row_axis=1)])
     "'y' float32 1x3x4 (row axis 1)"
     """
     return ", ".join(

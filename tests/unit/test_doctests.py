@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
+from pathlib import Path
 
 import pytest
 
-MODULES = (
-    "csdfgen.charts.footprint",
-    "csdfgen.charts.plan_axes",
-    "csdfgen.cli.analyze_graph",
-    "csdfgen.cli.options",
-    "csdfgen.cli.terminal",
-    "csdfgen.errors",
-    "csdfgen.files",
-    "csdfgen.dataflow.graph",
-    "csdfgen.paper.formulas.experts",
-    "csdfgen.paper.formulas.integers",
-    "csdfgen.paper.formulas.quantizers",
-    "csdfgen.paper.formulas.reuse",
-    "csdfgen.model.by_layer",
-    "csdfgen.model.describe",
-    "csdfgen.model.kinds",
-    "csdfgen.model.naming",
-    "csdfgen.model.network",
-    "csdfgen.model.options",
-    "csdfgen.model.rows",
-    "csdfgen.model.sorting",
-    "csdfgen.ops.page",
-    "csdfgen.pages.html",
-    "csdfgen.pages.report",
-    "schedules.loops",
-    "schedules.peak.problem",
-    "schedules.periodic",
-    "schedules.schedule",
-    "sdf3_bridge.iteration",
-    "sdf3_bridge.names",
-    "tests.ways",
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("csdfgen", "runtime", "schedules", "sdf3_bridge", "zoo_models", "tests")
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 
 

@@ -4,8 +4,6 @@ as in onnxruntime.
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -367,10 +365,3 @@ def test_models_of_the_zoo_are_loaded_by_name() -> None:
         match=r"^zoo:vgg19@16x16: vgg19 does not work at 16x16; the smallest size is 32x32$",
     ):
         csdfgen.load("zoo:vgg19@16x16")
-
-
-@pytest.mark.parametrize("module", ["zoo_models", "zoo_models._moments", "zoo_models.mobilenet_v3"])
-def test_examples_in_docstrings(module: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(module))
-    assert outcome.attempted
-    assert not outcome.failed
