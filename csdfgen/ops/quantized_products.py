@@ -52,12 +52,7 @@ from csdfgen.ops.linear import GEMM, MATMUL, can_join_vectors, product_kernel, p
 
 
 def _bias(node: Node, position: int) -> np.ndarray | None:
-    if node.operand(position) is None:
-        return None
-    bias = require_constant(node, position)
-    if bias.dtype != np.int32:
-        raise ModelError(f"the bias is {bias.dtype}, it must be int32")
-    return bias
+    return None if node.operand(position) is None else require_constant(node, position)
 
 
 def center_weights(layer: Layer, dtype: str = "int32") -> np.ndarray:

@@ -511,9 +511,9 @@ check: lengths of some sequences are ignored
 sign: the zero point of the input is added to the sums
 - return weights, [(low, high)], bias - zero * weights.sum(1, dtype=np.int64)
 + return weights, [(low, high)], bias + zero * weights.sum(1, dtype=np.int64)
-check: a bias of another type is taken
-- if bias.dtype != np.int32:
-+ if bias.dtype == np.float32:
+check: zero points for another number of columns are taken
+- zeros.size not in (1, count)
++ zeros.size not in (1, count, 3)
 # csdfgen/ops/quantized_pools.py
 stale: the sums of a byte pool are those of the last phase
 - if not work.phase.first:

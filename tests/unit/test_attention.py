@@ -17,6 +17,7 @@ from csdfgen.lowering.program import lower
 from csdfgen.model.rows import Rows
 from csdfgen.ops.attention import ATTENTION, MASKS
 from csdfgen.rewriting.fuse import fuse
+from tests.op_harness import Arg, Sample, run_in_slabs
 
 
 class Nodes:
@@ -249,6 +250,15 @@ def test_computed_masks_have_a_kernel(pattern: Callable[[Nodes], str]) -> None:
     plan = csdfgen.plan(csdfgen.load(_model(pattern)), backend="native")
     kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
     assert "attention_of" in kernels and not any("exp_" in kernel for kernel in kernels)
+
+
+def test_a_mask_of_heads_of_which_three_share_keys() -> None:
+    q, k, v = (Arg((1, count, 8, 4), 2) for count in (6, 2, 2))
+    mask = np.random.default_rng(0).normal(size=(1, 6, 8, 8)).astype(np.float32)
+    sample = Sample("Attention", (q, k, v, mask), opset=23)
+    layer, feeds = sample.layer(), sample.feeds()
+    (found,) = run_in_slabs(sample, layer, feeds, 3)
+    np.testing.assert_allclose(found, sample.reference(layer, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_scores_of_few_queries_exist_at_a_time() -> None:

@@ -201,7 +201,23 @@ def test_a_file_for_one_that_mixes_images_is_refused(nodes: str, why: str) -> No
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("nodes", ["y = Softmax <axis = 0> (x)", "y = ReduceMean <axes = [0]> (x)"])
+NUMBERED = (
+    "s = Shape <end = 1> (x)  n = Squeeze(s)  r = Range(zero, n, step)  f = Cast <to = 1> (r)"
+    "  w = Reshape(f, column)  y = Add(x, w)"
+)
+"""To each image its number is added."""
+WEIGHTS |= {"step": np.array(1), "column": np.array([-1, 1, 1, 1])}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Softmax <axis = 0> (x)",
+        "y = ReduceMean <axes = [0]> (x)",
+        "s = Sign(x)  i = Cast <to = 7> (s)  y = GatherElements <axis = 0> (x, i)",
+        NUMBERED,
+    ],
+)
 def test_mixing_without_a_fixed_one_keeps_the_images_together(nodes: str) -> None:
     """Such a file runs for three images as it stands, and onnxruntime says what it then does."""
     proto = network_of(nodes)

@@ -18,7 +18,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Alias, AliasKind, Mode
 from tests.models import model, onnxruntime_outputs
-from tests.op_harness import Sample, fed, run_in_slabs
+from tests.op_harness import Arg, Sample, fed, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.ranks import ints
 
@@ -50,6 +50,18 @@ def test_a_part_of_a_picture_is_resized(mode: str) -> None:
     x = np.random.default_rng(1).normal(size=(1, 2, 9, 8)).astype(np.float32)
     found = runtime.run(csdfgen.plan(csdfgen.load(proto), rows=2, backend="numpy"), {"x": x})
     np.testing.assert_allclose(found["y"], onnxruntime_outputs(proto, {"x": x})["y"], atol=1e-5)
+
+
+@pytest.mark.parametrize(("rounding", "rows"), [("floor", (0, 2, 4)), ("ceil", (1, 3, 5))])
+def test_positions_halfway_between_rows(rounding: str, rows: tuple[int, ...]) -> None:
+    """A picture of half the size is read at 0.5, 2.5 and 4.5: from below or from above, as is preferred."""
+    sizes = np.array([1, 1, 3, 1])
+    method = {"mode": "nearest", "nearest_mode": f"round_prefer_{rounding}"}
+    sample = Sample("Resize", (Arg((1, 1, 6, 2), 2), None, None, sizes), method, 13)
+    layer, feeds = sample.layer(), sample.feeds()
+    (found,) = run_in_slabs(sample, layer, feeds, 2)
+    np.testing.assert_array_equal(found[0, 0, :, 0], feeds[0][0, 0, rows, rows[0]])
+    np.testing.assert_array_equal(found, sample.reference(layer, feeds)[0])
 
 
 @pytest.mark.parametrize(("policy", "shape"), [("not_larger", (6, 4)), ("not_smaller", (15, 10))])

@@ -19,6 +19,7 @@ from csdfgen.backends.registry import resolve_backend
 from csdfgen.errors import CsdfgenError
 from tests.builder import Graph
 from tests.emitted import Program
+from tests.models import model
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 from tests.quantized_models import FORMS, feeds_of, of_zoo, onnxruntime_outputs, quantized
@@ -363,6 +364,24 @@ def test_refusals_of_a_quantized_convolution(changes: dict[str, Any], said: str)
         csdfgen.load(qlinear_conv(**changes))
     message = str(caught.value)
     assert said in message and "QLinearConv" in message and len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("product", "said"),
+    [
+        ("MatMulInteger(a, b, zero, three)", "the zero point of input b is uint8 of shape (3,)"),
+        ("QLinearMatMul(a, scale, zero, b, scales, four, scale, zero)", "scales of its own for each column"),
+    ],
+)  # fmt: skip
+def test_refusals_of_a_product_of_two_activations(product: str, said: str) -> None:
+    """A zero point or scale for each column is for as many columns, of constants."""
+    constants = {"zero": np.uint8(3), "three": np.zeros(3, np.uint8), "four": np.zeros(4, np.uint8)}
+    scales = {"scale": np.array(0.5, np.float32), "scales": np.ones(4, np.float32)}
+    with pytest.raises(CsdfgenError) as caught:
+        csdfgen.load(
+            model(f"g (uint8[2,5] a, uint8[5,4] b) => (y) {{ y = {product} }}", constants | scales)
+        )
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("operands", [(), ("w",), ("x", "w", "b", "b", "b")])
