@@ -16,14 +16,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
+from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.limits import ELEMENTS, ROWS, WIDTH, Budget
-from csdfgen.model.formats import FLOAT32, Format, Stored
+from csdfgen.model.formats import FLOAT32, Stored
 from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor, filter_needed
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import (
     MICROSOFT,
-    TABLES,
     ComputedOperandError,
     build_with_tensors,
     require_constant,
@@ -55,7 +54,9 @@ from csdfgen.reading.onnx_schema import (
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
 from csdfgen.reading.scanned import scan_layer
 from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
+from csdfgen.reading.stored_layers import store_integers
 from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
+from csdfgen.reading.unsupported import unsupported_error
 from csdfgen.reading.without_elements import make_empty_results
 
 
@@ -581,10 +582,13 @@ class _Visit:
             )
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
-        if alone or [layer.op_type for layer in layers] == [operation.op_type]:
-            layers = (_on_integers(layers[0], operation, known, values),)
-        elif operation.stored is not None:
-            layers = round_ends(layers, operation, known)
+        if operation.stored is not None:
+            if alone or [layer.op_type for layer in layers] == [operation.op_type]:
+                layers = (
+                    store_integers(layers[0], operation.stored, operation.outputs, known, values),
+                )
+            else:
+                layers = round_ends(layers, operation, known)
         for layer in self._with_own_names(self._normalized(self._grouped(layers)), node):
             self._add(layer)
             self._bounded.follow(layer)
@@ -771,61 +775,6 @@ def _integers(operation: Operation, results: Sequence[np.ndarray]) -> list[np.nd
     ]
 
 
-def _equal(kept: np.ndarray | None, value: _Known) -> bool:
-    """Whether an operator keeps a constant as it was, in some order of axes in memory."""
-    return kept is value or (
-        isinstance(kept, np.ndarray)
-        and isinstance(value, np.ndarray)
-        and np.array_equal(kept, value)
-    )
-
-
-def _on_integers(
-    layer: Layer, operation: Operation, operands: Sequence[_Known], values: Sequence[_Known]
-) -> Layer:
-    """The layer that its operator made for values, on what is stored. A constant that the operator
-    has changed is no longer what is stored, and stays as it is now.
-    """
-    stored = operation.stored
-    if stored is None:
-        return layer
-    read = [stored.read(k) for k in range(len(operands))]
-    pairs = zip(operands, read, strict=True)
-    if any(o is not None and f is not None and f.scale and 0 in o.shape for o, f in pairs):
-        raise ModelError(
-            "reads a tensor without elements beside integers; export the model without it"
-        )
-    inputs, constants = list(layer.inputs), dict(layer.constants)
-    forms: list[Format | None] = [None] * len(inputs)
-    for k, (operand, value, form) in enumerate(zip(operands, values, read, strict=True)):
-        if form is None or k >= len(inputs):
-            continue
-        if isinstance(operand, Tensor) and inputs[k] is not None:
-            inputs[k], forms[k] = operand, form
-        elif isinstance(operand, np.ndarray) and _equal(constants.get(k), value):
-            constants[k] = np.empty_like(constants[k], operand.dtype)  # in the order that it chose
-            np.copyto(constants[k], operand)
-            forms[k] = form
-    written = {name: stored.written(k) for k, name in enumerate(operation.outputs)}
-    # some have no name in the file
-    made = tuple(written.get(tensor.name) for tensor in layer.outputs)
-    for tensor, form in zip(layer.outputs, made, strict=True):
-        if form is not None and tensor.dtype != "float32":
-            raise ModelError(
-                f"output '{label(tensor.name)}' is {tensor.dtype}, and is quantized by float32 scales"
-            )
-    return replace(
-        layer,
-        inputs=tuple(inputs),
-        outputs=tuple(
-            tensor if form is None else replace(tensor, format=Format(form.dtype))
-            for tensor, form in zip(layer.outputs, made, strict=True)
-        ),
-        constants=MappingProxyType(constants),
-        stored=Stored(tuple(forms), made),
-    )
-
-
 def _layers(node: Node, *, alone: bool = False) -> tuple[Layer, ...]:
     """What the node's operator makes of it. alone: on integers, which are those of one layer."""
     operator = OPERATORS[node.op_type]
@@ -845,50 +794,3 @@ def _layers(node: Node, *, alone: bool = False) -> tuple[Layer, ...]:
         raise ModelError(
             f"its attributes and operands do not fit together: {label(str(error), 120)}"
         ) from error
-
-
-# Operators that are not supported ----------------------------------------------------------------
-
-
-_MOST_OPERATORS = 24
-_MOST_NODES = 3
-
-_CONTROL_FLOW = frozenset({"Loop", "Scan", "SequenceMap"})
-
-
-def _is_quantized(op_type: str) -> bool:
-    return "Quantize" in op_type or "QLinear" in op_type or op_type.endswith("Integer")
-
-
-def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperatorError:
-    """One error for all of them. found: operator -> names of its nodes.
-
-    >>> str(unsupported_error({"Loop": ["a", "b", "c", "d"], "QLinearConv": ["q"]}))[:64]
-    'operators that are not supported: Loop (a, b, c, +1), QLinearCon'
-    """
-    listed = []
-    for op_type in list(found)[:_MOST_OPERATORS]:
-        names = found[op_type]
-        more = [f"+{len(names) - _MOST_NODES}"] if len(names) > _MOST_NODES else []
-        listed.append(
-            f"{label(op_type) or chr(39) * 2} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})"
-        )
-    if len(found) > _MOST_OPERATORS:
-        listed.append(f"{len(found) - _MOST_OPERATORS} more")
-    advice = []
-    if any(_is_quantized(op) for op in found):
-        advice.append(
-            "leave the layers of other quantized operators in float when the model is quantized "
-            "(nodes_to_exclude)"
-        )
-    if _CONTROL_FLOW & set(found):
-        advice.append(
-            "loops whose turns depend on data are not supported; export the model with fixed sizes and loops unrolled"
-        )
-    if f"{TABLES}::ZipMap" in found:
-        advice.append("convert with options={'zipmap': False}, so that scores stay a tensor")
-    if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
-        advice.append("export the model without them; 'csdfgen operators' lists the supported ones")
-    return UnsupportedOperatorError(
-        f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}"
-    )

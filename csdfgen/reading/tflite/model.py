@@ -13,13 +13,13 @@ from onnx import helper
 
 from csdfgen.errors import ModelError, first_line, prefix_errors
 from csdfgen.model.naming import make_unused_name
-from csdfgen.reading.network_builder import unsupported_error
 from csdfgen.reading.onnx_file import label, text
 from csdfgen.reading.tflite.detection import detect
 from csdfgen.reading.tflite.file import BROKEN, Operator, Subgraph, read_subgraphs
 from csdfgen.reading.tflite.layers import MOVES, RECIPES
 from csdfgen.reading.tflite.recurrent import filter_sequence, run_sequence
 from csdfgen.reading.tflite.values import Layer, Nodes, Value, natural
+from csdfgen.reading.unsupported import unsupported_error
 
 _ELEMENTS = frozenset(
     {
