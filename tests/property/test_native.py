@@ -279,19 +279,37 @@ _NOT_IN_SAMPLES = {
 """Of kernels that threads share those that other tests compare: no sample is large enough, or made for them."""
 
 _RNG = np.random.default_rng(6)
+_ATTENTION = [
+    Sample("Attention", (*[Arg((1, heads, 300, 8), 2)] * 3, *masks), given, 23)
+    for heads in (1, 5)
+    for masks, given in (((), {"is_causal": 1}), ((constant(_RNG, heads, 300, 300),), {}))
+]
 _LARGER = (
     Sample("Conv", (Arg((1, 32, 9, 40), 2), constant(_RNG, 64, 32, 3, 3)), {"pads": [1] * 4}),
     Sample("Conv", (Arg((1, 12, 9, 8), 2), constant(_RNG, 24, 4, 3, 3)), {"group": 3}),
     Sample("LayerNormalization", (Arg((1, 7, 16), 1), constant(_RNG, 16)), {"axis": -1}, 17),
-    *(
-        Sample("Attention", (*[Arg((1, heads, 300, 8), 2)] * 3, *masks), given, 23)
-        for heads in (1, 5)
-        for masks, given in (((), {"is_causal": 1}), ((constant(_RNG, heads, 300, 300),), {}))
-    ),
+    *_ATTENTION,
     one("QLinearGlobalAveragePool", U8, (1, 70, 6, 7)),
     *(sample for sample in BYTES if sample.op_type in ("QLinearConv", "QLinearSoftmax")),
 )
 """Of kernels that share no sample of `SAMPLES`, or not in every layout."""
+
+
+def check_shared(sample: Sample, layout: Layout, count: int) -> None:
+    """Threads write the bits of one."""
+    alone = NativeKernels(load())
+    layer, feeds = sample.layer(), sample.feeds()
+    height = heights(layer)[-1]
+    sizes = declared(layer, height, layout, None, alone)
+    wanted = run_scattered(layer, feeds, height, layout, None, sizes, alone)
+    found = run_scattered(layer, feeds, height, layout, None, sizes, alone.shared(count))
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, want, err_msg=str(sample))
+
+
+@pytest.mark.parametrize("sample", _ATTENTION, ids=map(str, _ATTENTION))
+def test_threads_share_queries_and_heads(sample: Sample) -> None:
+    check_shared(sample, LAYOUTS[0], 2)
 
 
 @pytest.mark.networks
@@ -310,17 +328,9 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
         return found
 
     monkeypatch.setattr(bound, "divide_among_threads", recorded)
-    alone = NativeKernels(load())
-    together = alone.shared(count)
     some = zip(SAMPLES[count - 2 :: 3 * count - 5], cycle(LAYOUTS), strict=False)
     for sample, layout in (*some, *((larger, LAYOUTS[0]) for larger in _LARGER)):
-        layer, feeds = sample.layer(), sample.feeds()
-        height = heights(layer)[-1]
-        sizes = declared(layer, height, layout, None, alone)
-        wanted = run_scattered(layer, feeds, height, layout, None, sizes, alone)
-        found = run_scattered(layer, feeds, height, layout, None, sizes, together)
-        for got, want in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(got, want, err_msg=str(sample))
+        check_shared(sample, layout, count)
     for model in (keys_times_values(75, 4, 40, 70), perceptron()):
         plan = csdfgen.plan(csdfgen.load(model), backend="native")
         x = _RNG.standard_normal(plan.network.inputs[0].shape).astype(np.float32)

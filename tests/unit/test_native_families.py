@@ -256,6 +256,15 @@ def test_a_variant_holds_from_its_height_on() -> None:
     assert exact.bound == {"conv_of"}
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_sums_have_the_passes_that_are_asked_for(exact: bool) -> None:
+    weights = np.ones((64, 96, 3, 3), np.float32)
+    own = Filter(weights, None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0))
+    asked = Variant(CONV, block=640)
+    assert asked in own.variants(4, 28)
+    assert own.way(4, 28, PREFERRED, exact, asked).some == 640
+
+
 def test_a_variant_that_a_layer_does_not_have_is_passed_over() -> None:
     weights = np.ones((64, 64, 3, 3), np.float32)
     sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
@@ -332,7 +341,8 @@ def test_all_workspace_is_used(seed: int) -> None:
 
 
 def test_the_same_step_is_always_computed_alike() -> None:
-    own = Filter(np.ones((64, 64, 3, 3), np.float32), None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0))
+    weights = np.ones((64, 96, 3, 3), np.float32)
+    own = Filter(weights, None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0))
     ways = [own.way(4, 56, room) for room in range(0, 600_000, 20_000)]
     assert ways == [own.way(4, 56, room) for room in range(0, 600_000, 20_000)]
     assert [ways[0].kernel, ways[-1].kernel] == ["conv", "winograd"]
@@ -658,6 +668,14 @@ def test_copies_of_two_constants_stay_apart() -> None:
     assert len(found) == 2
     _run(found, constants)
     assert out.tolist() == [[1] * 64, [2] * 64]
+
+
+def test_zeros_of_both_signs_are_constants_of_their_own() -> None:
+    x, out = np.full(5, -1.0), np.zeros((2, 5))
+    constants = Constants()
+    calls = [(np.multiply, (x, zero, row)) for zero, row in zip((0.0, -0.0), out, strict=True)]
+    _run([loop for call in calls for loop in translate_call(call, constants)], constants)
+    assert np.signbit(out).tolist() == [[True] * 5, [False] * 5]
 
 
 def test_copies_of_uneven_distance_stay_apart() -> None:

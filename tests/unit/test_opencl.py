@@ -75,6 +75,17 @@ def test_outputs_in_memory_are_those_of_this_frame(device: Backend) -> None:
         np.testing.assert_array_equal(y, x)
 
 
+def test_rows_of_the_array_that_was_opened_last_are_read(device: Backend) -> None:
+    graph = Graph()
+    model = graph.model(graph.node("Relu", graph.input("x", (1, 3, 1, 1))))
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="opencl", result="stored"))
+    y = np.empty((1, 3, 1, 1), np.float32)
+    for k in range(3):
+        x = np.arange(k, k + 3, dtype=np.float32).reshape(y.shape)
+        frame.run_into(x, y)
+        np.testing.assert_array_equal(y, x)
+
+
 Spans = Sequence[tuple[int, int]]
 
 

@@ -49,6 +49,18 @@ def test_every_other_column_of_an_input_is_taken() -> None:
     np.testing.assert_array_equal(got, graph.feeds()["x"][..., 1::2])
 
 
+def test_what_is_applied_to_a_part_of_an_input_is_computed() -> None:
+    graph = Graph()
+    bounds = (graph.constant(np.array(values)) for values in ((1, 2), (3, 7), (1, 3)))
+    part = graph.node("Slice", graph.input("x", (1, 4, 5, 9)), *bounds)
+    model = graph.model(graph.node("Relu", part))
+    plan = csdfgen.plan(csdfgen.load(model))
+    (layer,) = plan.network.layers
+    assert layer.epilogue
+    (got,) = runtime.run(plan, graph.feeds()).values()
+    np.testing.assert_array_equal(got, np.maximum(graph.feeds()["x"][:, 1:3, :, 2:7], 0))
+
+
 def test_runs_of_many_rows_are_found_once() -> None:
     """Symptom: a Gather of 9,216 rows in each of 96 phases was planned for half a minute, most of it in finding the same
     runs.
