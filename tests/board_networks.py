@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import csdfgen
+from csdfgen.emission.targets import TARGETS
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph
 from tests.emitted import Program, differences
@@ -20,7 +21,16 @@ from tests.quantized_models import quantized
 from tests.small_models import residual_classifier
 from zoo_models import ZOO
 
-__all__ = ["ALL_KERNELS", "EXACT", "NETWORKS", "absent", "feeds_of", "plan_of", "right"]
+__all__ = [
+    "ALL_KERNELS",
+    "EXACT",
+    "NETWORKS",
+    "absent",
+    "absent_board",
+    "feeds_of",
+    "plan_of",
+    "right",
+]
 
 
 def everything() -> onnx.ModelProto:
@@ -80,11 +90,20 @@ def absent(*programs: str) -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
+def absent_board(target: str) -> None:
+    """Skip where what a board's code is built and executed with is missing."""
+    board = TARGETS[target].board
+    assert board is not None
+    absent(TARGETS[target].compiler, board.emulator.split()[0], "make")
+
+
 @cache
 def _finds_headers(compiler: str) -> bool:
     """Whether a compiler has a C library's headers; packages of cross compilers come without any."""
     text = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n"
-    command = [compiler, "-x", "c", "-fsyntax-only", "-"]
+    flags = next((one.flags for one in TARGETS.values() if one.compiler == compiler), ())
+    specs = [flag for flag in flags if flag.startswith("--specs")]
+    command = [compiler, *specs, "-x", "c", "-fsyntax-only", "-"]
     return not subprocess.run(command, input=text, capture_output=True, text=True).returncode
 
 

@@ -19,7 +19,7 @@ Target = Annotated[
     str,
     Option(
         "The target of the compiler and flags in the Makefile.",
-        "host|aarch64|cortex-m7|cortex-m55|generic",
+        "host|aarch64|cortex-m0plus|cortex-m4|cortex-m7|cortex-m33|cortex-m55|cortex-m85|rv32imc|generic",
     ),
 ]
 Oversize = Annotated[bool, Option("Write the code even if it exceeds the target's memory.")]

@@ -1,7 +1,7 @@
-"""Emitted code for a bare Cortex-M: a linker script, and a program that reads and writes files by semihosting.
+"""Emitted code for a bare microcontroller: a linker script, and a program that reads and writes files by semihosting.
 
-The program runs under qemu, or on a board with a debugger. The files are written for the boards that qemu emulates, and are
-a template for others: change the two lines of memory in the linker script, and the functions that read and write.
+The program runs under qemu, or on a board with a debugger. The linker script has the sizes of a board and the addresses of
+the machine that qemu emulates, and is a template: change the two lines of memory, and the functions that read and write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def linker_script(unit: Unit, board: Board) -> Iterator[str]:
         TEXT / "board.ld",
         name=unit.name,
         title=board.title,
-        machine=board.machine,
+        emulator=board.emulator,
         memory=[
             f"    {name:<9} ({'rwx' if name == 'RAM' else 'rx'}) : ORIGIN = 0x{start:08x}, LENGTH = {size // 1024}K"
             for name, start, size in board.memory

@@ -71,7 +71,7 @@ def makefile(
         elf, linked = ".elf", f" {name}.map"
         link = f" -nostartfiles -T board.ld -Wl,-Map={name}.map"
         run, run_times = qemu(name, "$(ARGS)"), qemu(f"{name}_times", "-o $@ $(TIMES)")
-        commands = {"machine": board.machine, "clock": board.clock, "run": run}
+        commands = {"emulator": board.emulator, "clock": board.clock, "run": run}
     else:
         run_times = f"$(RUN) ./{name}_times -o $@ $(TIMES)"
     times = watched = ""
@@ -82,7 +82,7 @@ def makefile(
     return fill_template(
         TEXT / "Makefile",
         **unit.words,
-        **{"machine": "", **commands},
+        **{"emulator": "", **commands},
         compiler=target.compiler,
         archiver=target.archiver,
         flags=" ".join(target.flags),
@@ -108,7 +108,7 @@ def cmake(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
     """CMakeLists.txt."""
     name, board = unit.name, target.board
     assembler = " ASM" if any(one.endswith(".S") for one in files) else ""
-    machine = [one for one in target.flags if one.startswith("-m")]
+    machine = [one for one in target.flags if not one.startswith("-D")]
     script = (
         f" {' '.join(machine)} -nostartfiles -T ${{CMAKE_CURRENT_SOURCE_DIR}}/board.ld"
         if board

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.bench_boards import ram, stack_of
 from csdfgen.emission.emit import emit
 from csdfgen.emission.targets import TARGETS
-from tests.board_networks import ALL_KERNELS, NETWORKS, absent, plan_of, right
+from tests.board_networks import ALL_KERNELS, NETWORKS, absent, absent_board, plan_of, right
 from tests.command import execute
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -24,20 +24,21 @@ from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
-BOARDS = ("cortex-m7", "cortex-m55")
+BOARDS = tuple(name for name, target in TARGETS.items() if target.board)
 
 STACK = 8192
 """Bytes that a frame may take of the stack: what csdf.h says of kernels."""
 
 
-EACH = [*product(BOARDS, ALL_KERNELS), ("cortex-m7", "residual"), ("cortex-m55", "ds_cnn")]
+EACH = [*product(BOARDS, ["residual"]), *product(["cortex-m7", "cortex-m55"], ALL_KERNELS)]
+EACH += product(["cortex-m0plus", "rv32imc"], ["integers"])
 
 
 @pytest.mark.networks
 @pytest.mark.parametrize(("target", "name"), list(product(BOARDS, NETWORKS)) if ALL else EACH)
 def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     """Outputs, the stack, and every byte of RAM."""
-    absent(TARGETS[target].compiler, "qemu-system-arm", "make")
+    absent_board(target)
     plan = plan_of(name)
     program = Program(plan, tmp_path / "c", target=target)
     right(program, name)
@@ -61,10 +62,10 @@ def test_a_board(name: str, target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m7", "cortex-m55", "rv32imc"])
 def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
     """It does not run into the arena: the processor stops, and the program says so."""
-    absent(TARGETS[target].compiler, "qemu-system-arm", "make")
+    absent_board(target)
     program = Program(plan_of("residual"), tmp_path / "c", target=target)
     right(program, "residual")
     used, _ = stack_of(program.said)
@@ -78,7 +79,7 @@ def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def residual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a program for a board is."""
-    absent(TARGETS["cortex-m7"].compiler, "qemu-system-arm", "make")
+    absent_board("cortex-m7")
     folder = tmp_path_factory.mktemp("residual") / "c"
     return Program(plan_of("residual"), folder, target="cortex-m7").folder
 
@@ -160,7 +161,7 @@ int main(int count, char **words)
 
 def test_rows_on_a_board(tmp_path: Path) -> None:
     """As a camera has them: beside the arena a row of the output, and where the frame stands."""
-    absent(TARGETS["cortex-m7"].compiler, "qemu-system-arm", "make")
+    absent_board("cortex-m7")
     plan = plan_of("residual")
     program = Program(plan, tmp_path / "c", target="cortex-m7")
     (program.folder / "main.c").write_text(_ROWS)

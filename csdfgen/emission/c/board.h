@@ -1,4 +1,4 @@
-/* What a program on a bare Cortex-M asks of its board. board.c answers by semihosting: the debugger, or
+/* What a program on a bare microcontroller asks of its board. board.c answers by semihosting: the debugger, or
  * qemu, opens files and prints. On a board of your own the start code and the clock stay; what reads and
  * writes becomes your camera and your display. */
 #ifndef BOARD_H
@@ -29,7 +29,7 @@ uint32_t board_stack_bytes(void);
 uint32_t board_ram_bytes(void);
 uint32_t board_constant_bytes(void);
 
-/* Cycles of the processor since the clock was started (SysTick, so that every Cortex-M has it). */
+/* Cycles of the processor since the clock was started (SysTick, so that every Cortex-M has it, or mcycle). */
 void board_clock_start(void);
 uint64_t board_ticks(void);
 
