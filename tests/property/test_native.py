@@ -290,6 +290,7 @@ _LARGER = (
     Sample("LayerNormalization", (Arg((1, 7, 16), 1), constant(_RNG, 16)), {"axis": -1}, 17),
     *_ATTENTION,
     one("QLinearGlobalAveragePool", U8, (1, 70, 6, 7)),
+    one("QLinearAveragePool", U8, (1, 70, 6, 7), kernel_shape=[6, 7]),
     *(sample for sample in BYTES if sample.op_type in ("QLinearConv", "QLinearSoftmax")),
 )
 """Of kernels that share no sample of `SAMPLES`, or not in every layout."""

@@ -25,6 +25,7 @@ WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     ),
     "strides": ((1, 16, 9, 7), {"kernel_shape": [2, 3], "strides": [2, 2]}),
     "ceil": ((1, 35, 9, 8), {"kernel_shape": [3, 2], "strides": [2, 3], "ceil_mode": 1}),
+    "all": ((1, 37, 4, 3), {"kernel_shape": [4, 3]}),
     "one axis": ((1, 6, 13), {"kernel_shape": [4], "pads": [2, 1]}),
     "images": ((3, 4, 6, 5), {"kernel_shape": [2, 2]}),
 }

@@ -553,7 +553,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     **dict.fromkeys(("map_of", "map_bytes_of", "map_integers_of"), _map),
     **dict.fromkeys(("pool_of", "pool_bytes_of"), _pool),
     **dict.fromkeys(("average_bytes_of", "average_integers_of"), _pool),
-    **dict.fromkeys(("sum_bytes_of", "sum_integers_of"), _sum),
+    **dict.fromkeys(("sum_bytes_of", "sum_values_of", "sum_integers_of"), _sum),
     **dict.fromkeys(("normalize_of", "softmax_of", "softmax_bytes_of"), _lines),
     "standardize_of": _standardized,
     "multiply_of": _multiplied,

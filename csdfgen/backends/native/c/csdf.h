@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 16
+#define CSDF_VERSION 17
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -628,6 +628,7 @@ typedef struct csdf_byte_sum_step {
     int32_t count, width;
     int32_t rest, zero, low, high;
     float factor;
+    float divisors[2];
     int32_t by[2];
     csdf_byte_source source;
     void *sums;
@@ -638,6 +639,10 @@ void csdf_sum_bytes(const csdf_byte_sum_step *step);
 
 /* The same by integers alone: sums are int32_t, by: a multiplier and a shift, as of CSDF_SHIFTED, instead of the factor. */
 void csdf_sum_integers(const csdf_byte_sum_step *step);
+
+/* The average of values that are rounded: sums are those of (x + rest) * factor, added one after the other; end: the output is
+ * round(sum / divisors[0] / divisors[1] + zero), clipped likewise. Each operation is rounded to 32 bits. */
+void csdf_sum_values(const csdf_byte_sum_step *step);
 
 /* A kernel and its step, in one form for all kernels; a table of records is a program. */
 typedef struct csdf_record {
@@ -703,6 +708,7 @@ void csdf_map_integers_of(const void *step);
 void csdf_pool_bytes_of(const void *step);
 void csdf_average_bytes_of(const void *step);
 void csdf_sum_bytes_of(const void *step);
+void csdf_sum_values_of(const void *step);
 void csdf_average_integers_of(const void *step);
 void csdf_sum_integers_of(const void *step);
 

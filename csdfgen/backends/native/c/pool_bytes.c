@@ -69,7 +69,7 @@ static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, 
     const csdf_v seen = csdf_splat((float)(step->rows_seen[row] * step->columns_seen[x]));
     const csdf_v zero = csdf_splat((float)step->zero);
     csdf_v sums[CSDF_BLOCK_VECTORS];
-    csdf_i at[CSDF_BLOCK_VECTORS];
+    csdf_i made[CSDF_BLOCK_VECTORS];
     CSDF_EACH(v)
         sums[v] = csdf_splat(0.0f);
     for (int32_t y = 0; y < step->kernel_h; y++) {
@@ -77,14 +77,15 @@ static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, 
         int32_t in = x * step->stride_w - step->pad_left;
         for (int32_t k = 0; line && k < step->kernel_w; k++, in += step->dilation_w)
             if (in >= 0 && in < step->width) {
+                csdf_i at[CSDF_BLOCK_VECTORS];
                 some(at, line + (ptrdiff_t)in * step->source.stride + channel, n, (uint8_t)step->flip);
                 CSDF_EACH(v)
                     sums[v] += csdf_apart(csdf_float(at[v] + more), scale);
             }
     }
     CSDF_EACH(v)
-        at[v] = csdf_round(sums[v] / seen / out_scale + zero, &bounds);
-    csdf_store_bytes(step->out[row] + (ptrdiff_t)x * step->stride + channel, at, n);
+        made[v] = csdf_round(sums[v] / seen / out_scale + zero, &bounds);
+    csdf_store_bytes(step->out[row] + (ptrdiff_t)x * step->stride + channel, made, n);
 }
 
 void csdf_average_bytes(const csdf_byte_average_step *step)
@@ -120,3 +121,89 @@ void csdf_sum_bytes(const csdf_byte_sum_step *step)
 }
 
 void csdf_sum_bytes_of(const void *step) { csdf_sum_bytes(step); }
+
+/* Channels whose sums are in registers. */
+#if CSDF_LANES == 1
+enum { SUMS = 8 };
+#else
+enum { SUMS = 16 };
+#endif
+
+#ifdef __GNUC__
+#define EACH(v, of) _Pragma("GCC unroll 8") for (int v = 0; v < of; v++)
+#else
+#define EACH(v, of) for (int v = 0; v < of; v++)
+#endif
+
+/* Bytes of a pixel as integers. */
+CSDF_INLINE void widen(csdf_i *x, const uint8_t *at, uint8_t flip)
+{
+#if CSDF_LANES == 1
+    EACH(v, SUMS / 4) {
+        const uint32_t word = (uint32_t)csdf_word(at + 4 * v) ^ 0x01010101u * flip;
+        EACH(k, 4)
+            x[4 * v + k] = (int8_t)(word >> (8 * k) & 255);
+    }
+#else
+    csdf_widen(x, at, flip);
+#endif
+}
+
+/* Adds the values of SUMS channels. */
+static void add_values(const csdf_byte_sum_step *step, int32_t channel, float *sums)
+{
+    const csdf_i more = csdf_splat_i(step->flip + step->rest);
+    const csdf_v factor = csdf_splat(step->factor);
+    csdf_v kept[SUMS / CSDF_LANES];
+    EACH(v, SUMS / CSDF_LANES)
+        kept[v] = csdf_load(sums + v * CSDF_LANES);
+    for (int32_t row = 0; row < step->count; row++) {
+        const uint8_t *at = step->source.rows[row] + channel;
+        for (int32_t k = step->width; k > 0; k--, at += step->source.stride) {
+            csdf_i x[SUMS / CSDF_LANES];
+            widen(x, at, (uint8_t)step->flip);
+            EACH(v, SUMS / CSDF_LANES)
+                kept[v] += csdf_apart(csdf_float(x[v] + more), factor);
+        }
+    }
+    EACH(v, SUMS / CSDF_LANES)
+        csdf_store(sums + v * CSDF_LANES, kept[v]);
+}
+
+/* Adds those of one channel. */
+static void add_value(const csdf_byte_sum_step *step, int32_t channel, float *sum)
+{
+    for (int32_t row = 0; row < step->count; row++) {
+        const uint8_t *at = step->source.rows[row] + channel;
+        for (int32_t k = step->width; k > 0; k--, at += step->source.stride) {
+            volatile float value = (float)((int8_t)(*at ^ step->flip) + step->flip + step->rest) * step->factor;
+            *sum += value; /* a product of its own: volatile */
+        }
+    }
+}
+
+void csdf_sum_values(const csdf_byte_sum_step *step)
+{
+    const int32_t channels = step->source.channels;
+    const csdf_bounds bounds = csdf_bounds_of(0, step->low, step->high);
+    float *sums = step->sums;
+    int32_t c = 0;
+    if (step->begin)
+        memset(sums, 0, (size_t)channels * sizeof *sums);
+    for (; c + SUMS <= channels; c += SUMS)
+        add_values(step, c, sums + c);
+    for (; c < channels; c++)
+        add_value(step, c, sums + c);
+    for (c = 0; c < channels && step->end; c += 16) {
+        const int32_t n = least(16, channels - c);
+        float own[16] = {0};
+        csdf_i made[CSDF_BLOCK_VECTORS];
+        memcpy(own, sums + c, (size_t)n * sizeof *own);
+        CSDF_EACH(v)
+            made[v] = csdf_round(csdf_load(own + v * CSDF_LANES) / csdf_splat(step->divisors[0]) /
+                                         csdf_splat(step->divisors[1]) + csdf_splat((float)step->zero), &bounds);
+        csdf_store_bytes(step->out + c, made, n);
+    }
+}
+
+void csdf_sum_values_of(const void *step) { csdf_sum_values(step); }

@@ -545,14 +545,16 @@ CSDF_INLINE csdf_i csdf_rounded(csdf_v x) { return (csdf_i)(x + csdf_splat(CSDF_
 /* A product that no sum behind it is fused with. */
 CSDF_INLINE csdf_v csdf_apart(csdf_v x, csdf_v y)
 {
-#if CSDF_LANES == 1
-    volatile float product = x * y;
-    return product;
-#else
+#if CSDF_LANES > 1
     csdf_v product = x * y;
     CSDF_KEEP(product);
-    return product;
+#elif defined(CSDF_DSP_NEAREST)
+    float product = x * y;
+    __asm__("" : "+t"(product));
+#else
+    volatile float product = x * y;
 #endif
+    return product;
 }
 
 /* x * y + z, rounded once. */

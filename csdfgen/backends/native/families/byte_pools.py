@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from csdfgen.backends.native.families.common import (
     is_volume,
     lines,
     pixel,
+    spatial_sizes,
+    spatial_windows,
 )
 from csdfgen.backends.native.families.pools import (
     PoolWindows,
@@ -27,6 +30,8 @@ from csdfgen.backends.native.families.pools import (
 from csdfgen.backends.native.structures import ByteSource, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import Mode
 from csdfgen.ops.integers import BYTES, get_scale, get_zero, limits, multipliers, uses_shifts
 from csdfgen.ops.pooling import count_taps
 from csdfgen.ops.quantized_pools import find_count_shifts, rescale_average
@@ -62,7 +67,7 @@ class _Greatest(Family):
 
 @dataclass(frozen=True, eq=False)
 class _Windows(Family):
-    """The average of what each window sees. Sums over all rows are a state, left to loops."""
+    """The average of what each window sees."""
 
     layer: Layer
     kernels: tuple[str, ...]
@@ -111,7 +116,9 @@ def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Average(Family):
-    """Of all of a map: its sums are a state of floats, or of integers."""
+    """Of all of a map: its sums are a state of floats, or of integers. The average of a window that sees a whole map is
+    computed in another order than that of a map.
+    """
 
     layer: Layer
     kernels: tuple[str, ...]
@@ -135,6 +142,10 @@ class _Average(Family):
         into, rest = rescale_average(layer)
         assert into.factor is not None
         by = multipliers(into.factor.values)
+        factor, divisors = float(into.factor.values), (1.0, 1.0)
+        if self.kernels[0] == "sum_values_of":
+            pixels, rest = float(prod(layer.attributes["kernel_shape"])), -get_zero(layer, "x")
+            factor, divisors = float(get_scale(layer, "x")), (pixels, float(get_scale(layer, "y")))
         state, written = step.states[0], step.outputs[0]
         found, low = [], 0
         for piece in view.pieces or (view,):
@@ -144,7 +155,7 @@ class _Average(Family):
             made = ByteSumStep(
                 128 if layer.attributes["x"].dtype == "uint8" else 0, int(phase.first), int(phase.last),
                 len(rows), piece.shape[-3] if len(piece.shape) > 2 else 1, rest,
-                into.zero, into.low, into.high, float(into.factor.values), tuple(map(int, by)),
+                into.zero, into.low, into.high, factor, divisors, tuple(map(int, by)),
                 ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
                 Ref(state.pool, state.rows[0] + 4 * low),
                 Ref(written.pool, written.rows[0] + low),
@@ -172,9 +183,21 @@ def averages(layer: Layer) -> Family | None:
     """QLinearAveragePool whose windows all see something."""
     if map_read(layer) is None:
         return None
+    if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
+        kernel = "sum_integers_of" if uses_shifts(layer) else "sum_values_of"
+        return _Average(layer, (kernel,)) if _sees_all(layer) else None
     sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
     kernel = "average_integers_of" if uses_shifts(layer) else "average_bytes_of"
     return _Windows(layer, (kernel,)) if sees else None
+
+
+def _sees_all(layer: Layer) -> bool:
+    """Whether the one window of a layer sees each value of a map once, and nothing else."""
+    sizes = spatial_sizes(layer.computed(0))
+    return spatial_sizes(layer.output) == (1,) * len(sizes) and all(
+        window.kernel == size and window.dilation == 1 and not window.pad_top
+        for window, size in zip(spatial_windows(layer), sizes, strict=True)
+    )
 
 
 BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {
