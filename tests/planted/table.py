@@ -602,9 +602,9 @@ check: layers that look along images are known for each
 - "GatherElements": lambda layer: 0 not in layer.constants,
 + "GatherElements": lambda layer: True,
 # csdfgen/reading/onnx_graph.py
-stale: bodies of equal place are one, whatever they are given
+stale: bodies of equal place are one, whatever they are given and make
 - key = (operation.place, part, tuple(given.values()), results)
-+ key = (operation.place, part, results)
++ key = (operation.place, part)
 stale: weights of a branch are known by the name of the node
 - weights = self._add_initializers(graph, own, lambda n: self.names.fresh(prefix + n))
 + weights = self._add_initializers(graph, own, lambda n: prefix + n)

@@ -24,6 +24,7 @@ from csdfgen.errors import CapacityExceededError, InputError, ModelError, PlanEr
 from csdfgen.model.network import Guard
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
+from csdfgen.rewriting.fuse import fuse
 from tests.builder import reference
 from tests.command import Call, refused
 from tests.emitted import Program
@@ -147,6 +148,27 @@ def test_parts_of_an_input_in_a_branch(backend: str) -> None:
     for taken in (True, False):
         given = {"x": images(height=9)[..., :8], "c": np.array(taken)}
         np.testing.assert_array_equal(frame(given)["z"], reference(net, given)["z"])
+
+
+def test_fusion_moves_no_layer_into_a_branch_or_out_of_it() -> None:
+    network = csdfgen.load(
+        model(
+            """g (float[1,3,9,8] x, bool c) => (z) {
+                a = Conv (x, first)
+                y = If (c) <
+                    then_branch = t () => (t1) { t1 = Relu(a) },
+                    else_branch = e () => (e2) { e1 = Conv (x, first)  e2 = Relu(e1) }
+                >
+                z = Relu(y)
+            }""",
+            WEIGHTS,
+        )
+    )
+    before, after = (
+        {node: layer.guards for layer in one.layers for node in layer.onnx_nodes}
+        for one in (network, fuse(network))
+    )
+    assert before == after and len(fuse(network).layers) == len(network.layers) - 1
 
 
 def test_images_of_a_request_are_not_computed_together_in_a_branch() -> None:

@@ -532,6 +532,19 @@ def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
     assert len(calls) == 1
 
 
+def test_heights_that_take_exactly_the_memory_fit(chain: Network) -> None:
+    takes = planned(chain, rows="1").total_bytes
+    assert planned(chain, rows="1", memory=takes).total_bytes == takes
+    said = refused(lambda: planned(chain, rows="1", memory=takes - 1))
+    assert f"memory of {takes - 1:,} bytes is less than the {takes:,} that rows='1' takes" in said
+
+
+def test_constants_in_flash_count_in_no_memory(chain: Network) -> None:
+    made = planned(chain, rows="1", count="total", device="cortex-m7")
+    assert made.total_bytes == planned(chain, rows="1", count="activations").total_bytes
+    assert made.total_bytes < planned(chain, rows="1", count="total").total_bytes
+
+
 def test_outputs_beside_the_arena_count(chain: Network) -> None:
     def planner(prepared: Prepared, phased: Phased) -> Plan:
         made = plan_once(prepared, phased)

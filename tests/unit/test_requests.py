@@ -329,6 +329,16 @@ def test_calls_that_do_not_follow_from_each_other(network: Network) -> None:
             order_request(times.prepared, replace(staged, calls=calls))
 
 
+def test_images_of_which_no_variant_is_made_cost_what_parts_of_them_do(network: Network) -> None:
+    """Five images are four and one."""
+    options = PlanOptions(backend="numpy")
+    request = Request(predicted(network, options, load_profile(options)), 7, lambda images: None)
+    (layer,) = request.chain((), (request.whole,)).layers
+    assert len(layer.costs) == 7 and 5 not in request.several
+    assert layer.costs[4] == layer.costs[3] + layer.costs[0]
+    assert layer.workspace[4] == layer.workspace[3]
+
+
 @pytest.mark.parametrize("way", ["vbs", "joint"])
 def test_of_ways_that_cost_alike_the_smallest(network: Network, way: str) -> None:
     """Not the first in memory that is far more than enough; what costs less than alike comes behind."""
