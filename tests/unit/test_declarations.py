@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 
 import numpy as np
@@ -15,8 +16,8 @@ from csdfgen.backends.registry import load_backend
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning import workspaces
-from csdfgen.planning.prepared import Prepared
-from csdfgen.planning.workspaces import Declarations, Scratch
+from csdfgen.planning.prepared import Phased
+from csdfgen.planning.workspaces import Scratch
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
 from tests.op_harness import heights
@@ -25,12 +26,39 @@ from tests.planning import prepared
 from tests.scattered import Layout, declared
 from tests.ways import ways
 
+BACKENDS = [
+    "numpy",
+    pytest.param(
+        "native",
+        marks=pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-"),
+    ),
+]
+
 LIMITS = (0, 1 << 11, 1 << 13, 1 << 16, None)
 
 
-def levels(prepared: Prepared, options: PlanOptions) -> list[Scratch]:
-    declared = prepared.phased(options).declared
-    return [declared.sizes(limit) for limit in LIMITS]
+class Forgetful(dict[Hashable, np.ndarray]):
+    """Says that it knows nothing."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+def levels(phased: Phased) -> list[Scratch]:
+    return [phased.declared.sizes(limit) for limit in LIMITS]
+
+
+def check_alone(wishes: Sequence[Phased], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found for others is what every step would have been found to take on its own."""
+    found = [levels(wish) for wish in wishes]
+    monkeypatch.setattr(numpy_set, "_workspaces", lambda layer: {})
+    monkeypatch.setattr(workspaces, "_known", lambda layer: {})
+    monkeypatch.setattr(workspaces, "demands", lambda layer, phases: range(len(phases)))
+    for wish, known in zip(wishes, found, strict=True):
+        for mine, alone in zip(known, levels(replace(wish, asked=Forgetful())), strict=True):
+            assert mine.keys() == alone.keys()
+            for actor, sizes in alone.items():
+                assert np.array_equal(mine[actor], sizes), actor
 
 
 def joined_rows() -> Network:
@@ -63,20 +91,28 @@ def joined_rows() -> Network:
 def test_steps_that_are_alike_take_as_much(
     load: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was found for others is what every step would have been found to take on its own."""
     one = prepared(load(), PlanOptions())
-    wishes = [(one, PlanOptions(rows)) for rows in ("1", "3", "auto", "whole")]
-    wishes.append((one.for_images(5), PlanOptions("whole", frames=5, batches="all")))
-    found = [levels(*wish) for wish in wishes]
-    monkeypatch.setattr(numpy_set, "_workspaces", lambda layer: {})
-    monkeypatch.setattr(workspaces, "_known", lambda layer: {})
-    monkeypatch.setattr(Declarations, "_stored", lambda self, work: object())
-    monkeypatch.setattr(workspaces, "demands", lambda layer, phases: range(len(phases)))
-    for wish, known in zip(wishes, found, strict=True):
-        for mine, alone in zip(known, levels(*wish), strict=True):
-            assert mine.keys() == alone.keys()
-            for actor, sizes in alone.items():
-                assert np.array_equal(mine[actor], sizes), actor
+    wishes = [one.phased(PlanOptions(rows)) for rows in ("1", "3", "auto", "whole")]
+    together = PlanOptions("whole", frames=5, batches="all")
+    check_alone([*wishes, one.for_images(5).phased(together)], monkeypatch)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_in_pieces_and_in_blocks_take_as_much(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers of equal form, of which one reads its input in two pieces, and phases that read from one block or from two."""
+    net = Graph()
+    x = net.input("x", (1, 8, 8, 6))
+    a = net.conv(x, 3)
+    pieces = net.node("Concat", a, net.conv(a, 5), axis=1, channels=8)
+    channels = net.constant(np.array([5, 1, 2]))
+    made = [net.node("Gather", one, channels, axis=1) for one in (net.conv(x, 8), pieces)]
+    made.append(net.conv(a, 2, 1))
+    one = prepared(csdfgen.load(net.model(*made)), PlanOptions(backend=backend))
+    ways = product(("1", "2", "3"), (False, True))
+    wishes = [one.phased(PlanOptions(rows, backend=backend), fine=fine) for rows, fine in ways]
+    check_alone(wishes, monkeypatch)
 
 
 def with_other_weights(layer: Layer) -> Layer:
@@ -91,16 +127,7 @@ def with_other_weights(layer: Layer) -> Layer:
     return replace(layer, constants=MappingProxyType(constants))
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [
-        "numpy",
-        pytest.param(
-            "native",
-            marks=pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_layers_of_equal_form_take_as_much(backend: str) -> None:
     kernels = load_backend(backend)
     weighed = 0
