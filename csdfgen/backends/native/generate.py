@@ -45,11 +45,16 @@ BLOCKS: Mapping[int, tuple[Shape, ...]] = MappingProxyType(
     {
         16: (Shape(8, 2, 2), Shape(4, 6), Shape(3, 8), Shape(2, 12), Shape(1, 12)),
         8: (Shape(8, 1, 1), Shape(4, 3, 3), Shape(2, 6), Shape(1, 12)),
-        4: (Shape(8, 3, 3), Shape(4, 6), Shape(2, 12), Shape(1, 12)),
+        4: (Shape(8, 3, 3), Shape(4, 6), Shape(2, 8), Shape(1, 12)),
         1: (Shape(4, 4),),
     }
 )
 """Lanes of a vector -> shapes, of which the first that fits is used. None of them spills registers (measured)."""
+
+BY_ELEMENT = 4
+"""Lanes of vectors whose elements can be factors of all elements of another, as those of Armv8: blocks load four input
+channels of a pixel at a time, and broadcast none.
+"""
 
 STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (1, 1))
 """Widths and strides of windows that have their own strips; the last, of one tap, works for all windows."""
@@ -108,23 +113,20 @@ def _grid(lanes: int, vectors: int, pixels: int, inputs: Sequence[str]) -> dict[
         "grid": grid,
         "all": _all(f"a{one['i']}_{one['v']}" for one in grid),
         "products": _sums(lanes, vectors, inputs),
+        "by_element": lanes == BY_ELEMENT,
+        "inputs": [{"i": i, "at": at} for i, at in enumerate(inputs)],
+        "elements": _elements(lanes, vectors, pixels),
     }
 
 
 def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
     """The lines of the macro of all products of an input channel. inputs: their addresses, of the pixels."""
 
-    def at(v: int) -> str:
-        """The address of the weights of a vector."""
-        panel, lane = divmod(v * lanes, PANEL)
-        if panel == last:
-            return f"z + {lane}"
-        return f"{f'u{panel}' if panel else 'w'} + {lane} + {PANEL} * k"
-
-    pixels, last = len(inputs), _panels_of(lanes, vectors) - 1
+    pixels = len(inputs)
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     xs = [f"const INPUT x{i} = SPREAD(part, {one}, alone);" for i, one in enumerate(inputs)]
-    ws = [f"const WEIGHTS w{v} = LOAD(part, {at(v)});" for v in range(vectors)]
+    at = [" + ".join(_weights(lanes, vectors, v)) for v in range(vectors)]
+    ws = [f"const WEIGHTS w{v} = LOAD(part, {one});" for v, one in enumerate(at)]
     # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
@@ -134,6 +136,28 @@ def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
         mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
         sums = " ".join(f"ADD(a{i}_{v}, x{i}, w{v});" for i, v in mine)
         yield f"{text} {sums} \\"
+
+
+def _weights(lanes: int, vectors: int, v: int) -> tuple[str, str]:
+    """Where the weights of a vector are: an address, and floats behind it."""
+    panel, lane = divmod(v * lanes, PANEL)
+    if panel == _panels_of(lanes, vectors) - 1:
+        return "z", f"{lane}"
+    return f"u{panel}" if panel else "w", f"{lane} + {PANEL} * k"
+
+
+def _elements(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
+    """The lines of the macro of all products of one of four input channels: two vectors of weights at a time, which are what
+    is left of thirty-two registers.
+    """
+    for v in range(0, vectors, 2):
+        two, (base, further) = range(v, min(v + 2, vectors)), _weights(lanes, vectors, v)
+        if len(two) > 1:
+            yield f"WEIGHTS w{v}, w{v + 1}; LOAD_TWO(w{v}, w{v + 1}, {base}, {further}); \\"
+        else:
+            yield f"const WEIGHTS w{v} = LOAD(0, {base} + {further}); \\"
+        for one in two:
+            yield " ".join(f"ADD_FOUR(a{i}_{one}, x{i}, w{one}, n);" for i in range(pixels)) + " \\"
 
 
 def _begun(bias: str, lanes: int, vectors: int, pixels: int) -> Iterator[str]:
@@ -165,10 +189,11 @@ def _all(names: Iterable[str]) -> Iterator[str]:
     yield "#define ALL(DO) " + " \\\n    ".join(lines)
 
 
-def _products() -> Iterator[str]:
+def _products(lanes: int) -> Iterator[str]:
     """The macros that blocks and lines have in common."""
     turns = " ".join(f"DO({k})" for k in range(TURN))
-    return fill_template(TEXT / "products.h", turn=TURN, turns=turns)
+    by_element = lanes == BY_ELEMENT
+    return fill_template(TEXT / "products.h", turn=TURN, turns=turns, by_element=by_element)
 
 
 def blocks(lanes: int) -> Iterator[str]:
@@ -178,7 +203,7 @@ def blocks(lanes: int) -> Iterator[str]:
         TEXT / "blocks.h",
         floats=max(one.vectors * one.pixels for one in shapes) * lanes,
         pixels=max(one.pixels for one in shapes),
-        products=_products(),
+        products=_products(lanes),
         shapes=[
             {
                 "vectors": one.vectors,
@@ -207,7 +232,8 @@ BASES = 4
 def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     """The function that computes pixels of an output row, again and again with those behind them."""
     terms = ("", " + step", " + 2 * step", " + thrice")
-    inputs = [f"p{i - i % BASES} + (c + k{terms[i % BASES]})" for i in range(pixels)]
+    bases = 1 if lanes == BY_ELEMENT else BASES
+    inputs = [f"p{i - i % bases} + (c + k{terms[i % bases]})" for i in range(pixels)]
     several, values = _panels_of(lanes, vectors) > 1, _grid(lanes, vectors, pixels, inputs)
     for one in values["grid"]:
         ends = one["v"] == vectors - 1
@@ -217,12 +243,13 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     return fill_template(
         TEXT / "line.h",
         **values,
-        thrice=pixels >= BASES,
+        thrice=pixels >= bases > 1,
         panels=[*_panels(lanes, vectors)],
         several=several,
-        moved=f", w += {2 * PANEL}" if several else "",
+        moved=f", w += {(4 if bases == 1 else 2) * PANEL}" if several else "",
+        stepped=f", w += {PANEL}" if several else "",
         begun=_begun("l->bias", lanes, vectors, pixels),
-        bases=[{"i": i} for i in range(BASES, pixels, BASES)],
+        bases=[{"i": i} for i in range(bases, pixels, bases)],
     )
 
 
@@ -233,7 +260,7 @@ def lines(lanes: int) -> Iterator[str]:
         shapes.append(Shape(1, shapes[-1].pixels))  # whatever is left
     return fill_template(
         TEXT / "lines.h",
-        products=_products(),
+        products=_products(lanes),
         lines=chain(*(line(lanes, s.vectors, n) for s in shapes for n in range(1, s.pixels + 1))),
         shapes=[
             {

@@ -141,6 +141,16 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 #define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 #endif
 
+/* sum += x[n] * w; and two vectors of weights side by side. Volatile, so that they stay in the order that they are written in: blocks
+ * use all registers, and a load that is moved in front would have a sum stored in memory. */
+#ifdef __aarch64__
+#define CSDF_FMA_BY(sum, x, w, n) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
+#define CSDF_LOAD_TWO(w, v, at, n) \
+    __asm__ volatile("ldp %q0, %q1, [%2, %3]" \
+        : "=&w"(w), "=w"(v) \
+        : "r"(at), "i"(4 * (n)), "m"(*(at)))
+#endif
+
 /* max and min hand on an x that is not a number; the total is that of all lanes. */
 #if CSDF_LANES == 16
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm512_set1_ps(x); }

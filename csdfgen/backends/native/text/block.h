@@ -4,6 +4,21 @@
     { \
         @products@
     }
+@if by_element@
+/* All products of four input channels, the first of which is the k-th from c on. */
+#define FOUR(k) \
+    { \
+@for inputs@
+        const INPUT x@i@ = LOAD_FOUR(@at@); \
+@end@
+        ELEMENT(k, 0) ELEMENT((k + 1), 1) ELEMENT((k + 2), 2) ELEMENT((k + 3), 3) \
+    }
+#define ELEMENT(k, n) \
+    { \
+        @elements@
+    } \
+    NEXT
+@end@
 @all@
 
 @for forms@
@@ -68,5 +83,9 @@ static void @form@_@vectors@x@pixels@(const csdf_pass *pass, const float *const 
 @end@
 #undef PART
 #undef PRODUCTS
+@if by_element@
+#undef FOUR
+#undef ELEMENT
+@end@
 #undef ALL
 

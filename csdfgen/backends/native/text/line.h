@@ -4,6 +4,21 @@
     { \
         @products@
     }
+@if by_element@
+/* All products of four input channels, the first of which is the k-th from c on. */
+#define FOUR(k) \
+    { \
+@for inputs@
+        const INPUT x@i@ = LOAD_FOUR(@at@); \
+@end@
+        ELEMENT(k, 0) ELEMENT((k + 1), 1) ELEMENT((k + 2), 2) ELEMENT((k + 3), 3) \
+    }
+#define ELEMENT(k, n) \
+    { \
+        @elements@
+    } \
+    NEXT
+@end@
 @all@
 static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
 {
@@ -37,6 +52,17 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
             CSDF_KEEP_ADDRESS(p@i@);
 @end@
             ptrdiff_t c = 0;
+@if by_element@
+            for (; c + 4 <= run; c += 4@moved@) {
+                @panels@
+                FOUR(0)
+            }
+            for (; c < run; c++@stepped@) {
+                @panels@
+                PRODUCTS(0)
+            }
+@end@
+@unless by_element@
             for (; c + 2 <= run; c += 2@moved@) {
                 @panels@
                 PRODUCTS(0) PRODUCTS(1)
@@ -45,6 +71,7 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
                 @panels@
                 PRODUCTS(0)
             }
+@end@
         }
         if (l->activation.kind == CSDF_CLIP) {
             const csdf_v low = csdf_splat(l->activation.a), high = csdf_splat(l->activation.b);
@@ -60,5 +87,9 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
 }
 #undef PART
 #undef PRODUCTS
+@if by_element@
+#undef FOUR
+#undef ELEMENT
+@end@
 #undef ALL
 

@@ -9,7 +9,15 @@
 #define STEPS(count) (count)
 #define LEFT(count) 0
 #define CSDF_TURN @turn@
+@if by_element@
+#define TURN(DO) FOUR(0) FOUR(4)
+#define LOAD_FOUR(at) csdf_load(at)
+#define LOAD_TWO(w, v, at, n) CSDF_LOAD_TWO(w, v, at, n)
+#define ADD_FOUR(sum, x, w, n) CSDF_FMA_BY(sum, x, w, n)
+@end@
+@unless by_element@
 #define TURN(DO) @turns@
+@end@
 #endif
 
 /* The weights of the next input channel in the last panel, which is as wide as it has channels. */
