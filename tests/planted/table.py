@@ -853,9 +853,9 @@ check: a capacity may be exceeded by a token
 - if claimed > capacity:
 + if claimed > capacity + 1:
 # schedules/peak/barriers.py
-bound: a barrier that costs as much as the best is left out
-- if max(best[i], after[cuts[j]]) >= most:
-+ if max(best[i], after[cuts[j]]) > most:
+bound: segments whose peak is just the limit are left out
+- if peak > limit:
++ if peak >= limit:
 # schedules/batches/baselines.py
 bound: the largest batch that fits is one smaller
 - return max((b for b in range(1, images + 1) if _fits(chain, b, memory)), default=0)

@@ -20,7 +20,7 @@ from csdfgen.planning.prepared import Phased
 from csdfgen.planning.workspaces import Scratch
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
-from tests.op_harness import heights
+from tests.op_harness import Arg, Sample, heights
 from tests.op_samples import SAMPLES
 from tests.planning import prepared
 from tests.scattered import Layout, declared
@@ -144,3 +144,13 @@ def test_layers_of_equal_form_take_as_much(backend: str) -> None:
                 sizes = [declared(one, height, Layout(), limit, kernels) for one in (layer, other)]
                 assert sizes[0] == sizes[1], (sample, height, limit)
     assert weighed > 100
+
+
+def test_a_scalar_may_change_what_a_layer_takes() -> None:
+    """A cube needs scratch for the square, which a square does not."""
+    square, cube = (
+        Sample("Pow", (Arg((1, 3, 6, 5), 2), np.array(exponent, np.float32))).layer()
+        for exponent in (2, 3)
+    )
+    taken = [declared(one, 2, Layout(), None, load_backend("numpy")) for one in (square, cube)]
+    assert taken[0] != taken[1] and square.form != cube.form

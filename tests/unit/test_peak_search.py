@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from time import monotonic
 
 import numpy as np
 import pytest
 
 from csdfgen.errors import InputError, ScheduleError
-from schedules.peak.barriers import State, Tables, pull_actor
+from schedules.peak.barriers import State, Tables, barriers, pull_actor
 from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.problem import Items, Link, Problem, evaluate
 from schedules.peak.search import search
@@ -220,6 +221,20 @@ def test_more_than_a_table_holds_is_still_ordered(monkeypatch: pytest.MonkeyPatc
     assert 0 < found.lower_bound <= found.peak < int(evaluate(problem, start["layers"]).max())
     # Symptom: it was made all the same, and took 6 GB for a Sum of 5,000 inputs
     assert "ancestors" not in vars(problem)
+
+
+def test_barriers_keep_a_limit_to_the_byte() -> None:
+    problem = two_branches(5)
+
+    def order(limit: float) -> list[int] | None:
+        return barriers(Tables(problem), limit, lambda: False, lambda microseconds: None)
+
+    free = order(inf)
+    assert free is not None
+    peak = int(evaluate(problem, np.array(free)).max())
+    below = order(peak + 1)
+    assert below is not None and int(evaluate(problem, np.array(below)).max()) == peak
+    assert order(peak) is None
 
 
 def test_an_actor_of_many_sources_looks_at_each_once() -> None:

@@ -23,6 +23,7 @@ from csdfgen.precision.ends import read_ends
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepare_model
 from csdfgen.precision.ranges import BINS, Observer, choose_format, fake_quantize
+from csdfgen.precision.rounding import Moments, bias_correction, collect_windows
 from csdfgen.precision.thresholds import METHODS, threshold
 from csdfgen.precision.weights import refine_biases
 from csdfgen.precision.wish import FORMATS
@@ -30,6 +31,7 @@ from csdfgen.precision.writer import convert_to_int8, replace_formats, skeleton
 from csdfgen.reading.zoo import build
 from runtime.widened import widen_model
 from tests.builder import Graph
+from tests.op_harness import Arg, Sample
 from tests.quantized_models import feeds_of, onnxruntime_outputs
 from tests.ways import some
 
@@ -413,6 +415,30 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     assert abs(ours - theirs) < (10 if kind.endswith("float16") else 1.5)
     assert abs(ours - made.sqnr_db) < 4
     assert ours > {"int8": 20, "mixed": 22, "int16": 30, "bfloat16": 40, "float16": 55}[kind]
+
+
+def test_windows_are_what_filters_see_and_biases_keep_the_mean() -> None:
+    """Products of windows and weights are the layer's outputs; with other weights and the correction, their means stay."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(6, 2, 3, 2)).astype(np.float32)
+    shape = {"strides": (2, 1), "dilations": (1, 2), "pads": (0, 1, 2, 0), "group": 2}
+    sample = Sample("Conv", (Arg((1, 4, 9, 7), 2), weights), shape)
+    layer, feeds = sample.layer(), {0: rng.uniform(0, 1, (1, 4, 9, 7)).astype(np.float32)}
+    found = collect_windows(layer, feeds[0])
+    assert found is not None
+    windows, flat = found
+
+    def outputs(filters: np.ndarray) -> np.ndarray:
+        return np.einsum("wgt,got->gow", windows, filters.reshape(2, 3, -1)).reshape(6, -1)
+
+    np.testing.assert_allclose(
+        outputs(flat), sample.reference(layer, feeds)[0].reshape(6, -1), rtol=1e-4, atol=1e-5
+    )
+    seen = Moments.of(flat, 2)
+    seen.see(windows)
+    coarse = np.rint(2 * flat) / 2
+    corrected = outputs(coarse).mean(1) + bias_correction(flat, coarse, seen)
+    np.testing.assert_allclose(corrected, outputs(flat).mean(1), rtol=1e-4, atol=1e-5)
 
 
 def test_a_bias_behind_16_bits_is_as_fine_as_products() -> None:

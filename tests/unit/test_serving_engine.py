@@ -211,6 +211,15 @@ def test_a_full_queue_and_a_withdrawn_request(held: Engine, scores: np.ndarray) 
     assert not again.cancel()
 
 
+def test_answers_behind_their_deadlines_are_counted(held: Engine) -> None:
+    answers = [held.submit(IMAGES[:1], deadline=deadline) for deadline in ("1ms", "60s", None)]
+    time.sleep(0.01)
+    held.policy.free = True  # type: ignore[attr-defined]
+    for answer in answers:
+        answer.result(20)
+    assert (held.counts["answered"], held.counts["late"]) == (3, 1)
+
+
 def test_hopeless_requests_are_refused_at_once(service: Service, times: Times) -> None:
     with Engine(service, times=times) as engine:
         start = time.perf_counter()
