@@ -475,7 +475,7 @@ class PythonKernels:
             return "its bounds are computed"
         return None
 
-    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+    def workspace(self, step: Step, limit: int | None = None) -> int:
         """Doubles: a Conv has one for each channel of a pixel, a Softmax one for each power of a
         group.
         """
@@ -483,13 +483,13 @@ class PythonKernels:
 
     def used(self, step: Step, size: int) -> int:
         """All that it needs, however much more there is."""
-        return self.workspace(step, {})
+        return self.workspace(step)
 
     def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
         """A step as it is: what it does is found in it when it runs. Rows come and go by numpy."""
         if isinstance(step, Move):
             return moves(step)
-        needed = self.workspace(step, {})
+        needed = self.workspace(step)
         if needed > step.workspace.size:
             raise PlanError(
                 f"firing {step.firing} ({step.actor}): needs {needed} bytes of workspace, "

@@ -196,8 +196,8 @@ def declared(
     images: int = 1,
 ) -> list[int]:
     """What every step of a layer declares."""
-    steps, sizes, _, _ = _steps(layer, height, layout, 1, images)
-    return [kernels.workspace(step, sizes, limit) for step in steps]
+    steps, *_ = _steps(layer, height, layout, 1, images)
+    return [kernels.workspace(step, limit) for step in steps]
 
 
 def _apart(values: np.ndarray) -> np.ndarray:
@@ -252,7 +252,6 @@ def run_rolling(
     found = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
     memory = {f"i{k}": np.empty(array.nbytes, np.uint8) for k, array in stored.items()}
     memory |= {f"o{k}": np.empty(array.nbytes, np.uint8) for k, array in enumerate(found)}
-    sizes = {name: array.nbytes for name, array in memory.items()}
     memory["w"] = np.empty(1 << 20, np.uint8)
     known: dict[Hashable, Callable[[], None]] = {}
 
@@ -279,7 +278,7 @@ def run_rolling(
         step = Step(
             number, layer.name, layer, phase, tuple(inputs), outputs, (), Scratchpad("", 0, 0)
         )
-        size = kernels.workspace(step, sizes, None)
+        size = kernels.workspace(step)
         step = replace(step, workspace=Scratchpad("w", 0, size))
         key = make_blocks(step)
         if key not in known:
@@ -311,7 +310,7 @@ def _run(
             for _, (target, source) in _reversed(array, view, memory):
                 np.copyto(target, source)
     for number, step in enumerate(steps):
-        size = kernels.workspace(step, extents, limit) if sizes is None else sizes[number]
+        size = kernels.workspace(step, limit) if sizes is None else sizes[number]
         raw = np.full(size + 192, PATTERN, np.uint8)
         start = -raw.ctypes.data % 64
         memory["w"] = raw[start:]

@@ -57,11 +57,7 @@ class Declarations:
         self._shapes = {
             buffer.name: (buffer.row_bytes, buffer.rows, buffer.blocks) for buffer in buffers
         }
-        regions = {buffer.name: _apart(buffer) for buffer in buffers}
-        self._extents = {
-            name: max(region.table) + region.row_bytes for name, region in regions.items()
-        }
-        self._addresses = Addresses(sharing, regions)
+        self._addresses = Addresses(sharing, {buffer.name: _apart(buffer) for buffer in buffers})
         self._asked: dict[tuple[str, int, int | None], int] = {}
         self._found: dict[str, tuple[list[Step], np.ndarray]] = {}
 
@@ -165,7 +161,7 @@ class Declarations:
         known = _known(step.layer)
         key = "declared", self._kernels, limit, describe_demand(step)
         if key not in known:
-            known[key] = self._kernels.workspace(step, self._extents, limit)
+            known[key] = self._kernels.workspace(step, limit)
         return known[key]
 
     def _use(self, step: Step, size: int) -> int:

@@ -430,12 +430,10 @@ class Backend(Protocol):
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
 
-    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
-        """Bytes that `lower` will need for a step, before anything is placed: every view is then in
-        a pool of its buffer's name, which has `sizes[name]` bytes (or more, if its rows reach
-        further). At most `limit`, but never less than the least with which the step can be
-        computed; None: as much as makes it fastest. Rows that are contiguous here stay contiguous later,
-        others may be anywhere: then `lower` needs no more.
+    def workspace(self, step: Step, limit: int | None = None) -> int:
+        """Bytes that `lower` will need for a step, before anything is placed: every view is then in a pool of its buffer's
+        name. At most `limit`, but never less than the least with which the step can be computed; None: as much as makes it
+        fastest. Rows that are contiguous here stay contiguous later, others may be anywhere: then `lower` needs no more.
         """
 
     def used(self, step: Step, size: int) -> int:

@@ -304,9 +304,9 @@ class _MostWorkspace:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sets[0], name)
 
-    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+    def workspace(self, step: Step, limit: int | None = None) -> int:
         """See `Backend.workspace`. The limit is ignored, so that every variant has all that it can use."""
-        return max(kernels.workspace(step, sizes, None) for kernels in self._sets)
+        return max(kernels.workspace(step) for kernels in self._sets)
 
 
 def _title(one: _Round) -> str:

@@ -421,9 +421,9 @@ size: the tables of constants overlap
 - self.size += -(-max(1, table.nbytes) // 16) * 16
 + self.size += max(1, table.nbytes) // 16 * 16
 # csdfgen/backends/numpy/backend.py
-share: scratch of numpy's calls is taken a byte short of the others
-- found[one.pool] = max(found.get(one.pool, 0), sizes.get(one.pool, 0), end)
-+ found[one.pool] = max(found.get(one.pool, 0), end)
+share: a pool reaches as far as the last rows of a step in it
+- found[one.pool] = max(found.get(one.pool, 0), end)
++ found[one.pool] = end
 # csdfgen/ops/pooling.py
 bound: an average counts a tap beyond the end
 - last = min(window.kernel - 1, (high - 1 - start) // window.dilation)

@@ -164,7 +164,6 @@ def scattered(plan: Plan, kernels: Backend, recycled: bool, seed: int = 0) -> Pl
             rolling[one.name] = places.region(one, rolling[one.name], recycled)
     addresses = Addresses(plan.sharing, rolling)
     buffers, regions = list(plan.rolling), dict(rolling)
-    sizes = {ARENA: places.end}
     for work in plan.conversion.actors:
         if work.layer is None or work.name in plan.sharing.silent:
             continue
@@ -172,7 +171,7 @@ def scattered(plan: Plan, kernels: Backend, recycled: bool, seed: int = 0) -> Pl
             addresses.step(work, number, 0, Scratchpad("", 0, 0))
             for number in range(len(work.phases))
         ]
-        wanted = [kernels.workspace(step, sizes) for step in steps]
+        wanted = [kernels.workspace(step) for step in steps]
         if any(wanted):
             buffer = workspace_buffer(work.name, wanted)
             slots = places.slots(len(wanted), buffer.row_bytes)

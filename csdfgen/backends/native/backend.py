@@ -132,9 +132,9 @@ class NativeKernels:
         family = None if self._ways.exact else self._family(layer)
         return () if family is None else family.forms(layer, rows)
 
-    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+    def workspace(self, step: Step, limit: int | None = None) -> int:
         """See `Backend.workspace`."""
-        return self._most(step, limit, lambda one: NUMPY.workspace(one, sizes, limit))
+        return self._most(step, limit, lambda one: NUMPY.workspace(one, limit))
 
     def used(self, step: Step, size: int) -> int:
         """See `Backend.used`."""

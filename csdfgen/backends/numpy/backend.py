@@ -108,13 +108,13 @@ class NumpyKernels:
         """See `Backend.forms_of`."""
         return ()
 
-    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+    def workspace(self, step: Step, limit: int | None = None) -> int:
         """See `Backend.workspace`."""
-        return _most(step, sizes, lambda part, memory: self._declared(part, memory, limit))
+        return _most(step, lambda part, memory: self._declared(part, memory, limit))
 
     def used(self, step: Step, size: int) -> int:
         """See `Backend.used`."""
-        return _most(step, {}, lambda part, memory: self._taken(part, memory, size))
+        return _most(step, lambda part, memory: self._taken(part, memory, size))
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""
@@ -285,22 +285,22 @@ def _spread(view: View, memory: Memory) -> Spread:
     return Spread((view.count, *view.shape), np.dtype(view.format.dtype), tuple(pieces))
 
 
-def _most(step: Step, sizes: Mapping[str, int], taken: Callable[[Step, Memory], int]) -> int:
-    """What the part of a step takes that takes the most, in memory of these sizes."""
-    memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
+def _most(step: Step, taken: Callable[[Step, Memory], int]) -> int:
+    """What the part of a step takes that takes the most."""
+    memory = {name: np.empty(size, np.uint8) for name, size in _extents(step).items()}
     parts = (part for one in merge_images(step) for part in split_step(one))
     return max((taken(part, memory) for part in parts), default=0)
 
 
-def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of every pool of a step: as given, and as far as its rows reach."""
+def _extents(step: Step) -> dict[str, int]:
+    """Bytes of every pool of a step, as far as its rows reach."""
     views = (view for view in (*step.inputs, *step.outputs, *step.states) if view is not None)
     found: dict[str, int] = {}
     for view in views:
         for one in view.pieces or (view,):
             steps = ((n - 1) * s for n, s in zip(one.shape, one.strides, strict=True))
             end = max(one.rows, default=0) + sum(steps) + one.format.itemsize
-            found[one.pool] = max(found.get(one.pool, 0), sizes.get(one.pool, 0), end)
+            found[one.pool] = max(found.get(one.pool, 0), end)
     return found
 
 

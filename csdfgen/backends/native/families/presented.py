@@ -74,7 +74,7 @@ class Presented(Family):
     def workspace(self, step: Step, limit: int | None) -> int:
         own = self._own(step, PREFERRED if limit is None else limit)
         # one that has no room for the rows of a window is computed as numpy does it
-        return own if limit is None or own <= limit else min(own, NUMPY.workspace(step, {}, limit))
+        return own if limit is None or own <= limit else min(own, NUMPY.workspace(step, limit))
 
     def least(self, step: Step) -> int:
         return self._own(step, 0)
