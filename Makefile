@@ -245,7 +245,7 @@ $(VENV)/.stamp-silero: $(VENV)/.stamp-venv
 	@touch $@
 
 $(VENV)/.stamp-tflite: $(VENV)/.stamp-venv
-	@echo "installing ai-edge-litert and pymicro-wakeword (Apache-2.0), the interpreter of .tflite and four networks, for tests"
-	@$(PIP) "ai-edge-litert>=2.0,<3" && $(PIP) --no-deps "pymicro-wakeword>=2,<3" \
+	@echo "installing ai-edge-litert, tflite-micro and pymicro-wakeword (Apache-2.0), two interpreters of .tflite and four networks, for tests"
+	@$(PIP) "ai-edge-litert>=2.0,<3" && $(PIP) --no-deps "pymicro-wakeword>=2,<3" tflite-micro \
 	  || echo "they cannot be installed here; their tests are skipped" >&2
 	@touch $@

@@ -224,7 +224,7 @@ class PlanOptions:
     requantize: str = declare(
         "How int8 results are rescaled. float: by a float32 factor, as in onnxruntime; integer: by an integer "
         "multiplier of up to 31 bits and a shift, for processors without floating point, rounded to nearest with "
-        "ties upwards. Rare bytes then differ by one step.",
+        "ties upwards. Rare bytes then differ by one step. Networks from .tflite files: as TensorFlow Lite Micro rounds.",
         "float", kind=word("float", "integer"), panel=GOALS, shown="float",
     )  # fmt: skip
     fallback: bool = declare(

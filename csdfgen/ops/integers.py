@@ -225,8 +225,13 @@ def _most(weights: np.ndarray, read: Sequence[tuple[int, int]]) -> np.ndarray:
 
 def rescale_factor(layer: Layer, alpha: float = 1.0) -> np.ndarray:
     """What sums are multiplied by: the scales of the two operands over that of the output, in this
-    order; without an output scale, the values of the sums.
+    order; without an output scale, the values of the sums. In float64 of layers that round twice, where
+    TensorFlow Lite forms the product of scales of a matrix product in float32.
     """
+    if rounds_twice(layer):
+        exact = np.float64 if layer.op_type in ("QLinearConv", "QLinearMul") else np.float32
+        scales = get_scale(layer, "x").astype(exact) * get_scale(layer, "w").astype(exact)
+        return np.asarray(scales.astype(np.float64) / np.float64(get_scale(layer, "y")))
     product = np.float32(alpha) * get_scale(layer, "x") * get_scale(layer, "w")
     return np.asarray(product / get_scale(layer, "y") if "y" in layer.attributes else product)
 
@@ -238,15 +243,54 @@ def multipliers(
     `(sum * m + 2**(s - 1)) >> s` for sums of 32 bits. factors: float32, above 0. bits, least, most: others, for smaller sums.
 
     A factor has 24 bits, so that m / 2**s is the factor itself; where s would have to be larger or smaller, all
-    results are zero, or beyond every byte.
+    results are zero, or beyond every byte. Factors in float64 are of layers that round twice: `double_multipliers`.
 
     >>> multipliers(np.float32([0.5, 0.1]))
     (array([1073741824, 1717986944]), array([31, 34]))
     """
+    if factors.dtype == np.float64:
+        return double_multipliers(factors)
     mantissa, exponent = np.frexp(factors.astype(np.float64))
     m, s = (mantissa * 2.0**bits).astype(np.int64), bits - exponent.astype(np.int64)
     m = np.where(s < least, 2**bits - 1, m >> np.clip(s - most, 0, 62))
     return m, np.clip(s, least, most)
+
+
+def double_multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers m of 31 bits and exponents e of factors m / 2**31 * 2**e, as `e - TWICE`, which is below 0.
+
+    Source: QuantizeMultiplier in tensorflow/lite/kernels/internal/quantization_util.cc, and in common.h
+    MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING: the product with m / 2**31 is rounded to the nearest
+    integer, ties upwards, then that with 2**e, ties away from zero.
+    """
+    mantissa, exponent = np.frexp(factors)
+    m = np.rint(mantissa * 2.0**31).astype(np.int64)
+    carried = m == 1 << 31
+    m, e = np.where(carried, 1 << 30, m), exponent.astype(np.int64) + carried
+    m, e = np.where(e < -31, 0, m), np.where(e < -31, 0, e)
+    return m, np.minimum(e, 30) - TWICE
+
+
+TWICE = 32
+"""What exponents of layers that round twice are less by than they say, to be told from shifts."""
+
+
+def shift_steps(m: np.ndarray, s: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Multipliers and shifts, of which each pair makes sums `(sum * m + 2**(s - 1)) >> s`: one, or two of layers that
+    round twice. The second of these multiplies by a little more than 1, which takes ties away from zero.
+    """
+    if np.all(s > 0):
+        return [(m, s)]
+    e = s + TWICE
+    more = m << np.maximum(e, 0), np.full_like(s, 31)
+    return [more, (np.full_like(s, (1 << 31) + 1), np.maximum(-e, 0) + 31)]
+
+
+def shift_exactly(values: np.ndarray, by: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Integers of 64 bits times multipliers, shifted and rounded as pairs of `multipliers` say."""
+    for m, s in shift_steps(*by):
+        values = (values * m + (np.int64(1) << (s - 1))) >> s
+    return values
 
 
 HALF = 15
@@ -256,19 +300,27 @@ OF_BYTES = 2 * HALF - 1, HALF, 3 * HALF
 """Bits of a multiplier of bytes or of products of two, and its least and largest shift: see `multipliers`."""
 
 
-def use_shifts(layer: Layer) -> Layer:
-    """The layer with results that become bytes by integers alone (`multipliers`), if it has such."""
+def use_shifts(layer: Layer, twice: bool = False) -> Layer:
+    """The layer with results that become bytes by integers alone (`multipliers`), if it has such. twice: rounded as
+    TensorFlow Lite Micro does.
+    """
     rescales = layer.op_type in _RESCALING and "y" in layer.attributes
     if layer.op_type == "QLinearAdd":
         # terms that are each far beyond every byte may cancel each other
         factors = [get_scale(layer, role) / get_scale(layer, "y") for role in "xw"]
-        rescales = max(factors) < 2 ** (HALF - 1)
-    return set_attributes(layer, requantize="integer") if rescales else layer
+        rescales = twice or max(factors) < 2 ** (HALF - 1)
+    way = "twice" if twice else "integer"
+    return set_attributes(layer, requantize=way) if rescales else layer
 
 
 def uses_shifts(layer: Layer) -> bool:
     """Whether `use_shifts` said so."""
-    return layer.attributes.get("requantize") == "integer"
+    return "requantize" in layer.attributes
+
+
+def rounds_twice(layer: Layer) -> bool:
+    """Whether `use_shifts` said so."""
+    return layer.attributes.get("requantize") == "twice"
 
 
 _RESCALING = frozenset(
@@ -283,11 +335,11 @@ def shift_sums(
     sums: np.ndarray, by: tuple[np.ndarray, np.ndarray], zero: int, low: int, high: int, met: Met
 ) -> list[Call]:
     """Calls that make integers of 64 bits those of the output, in place. by: multipliers and shifts, which meet them by `met`."""
-    m, s = by
+    calls = []
+    for m, s in shift_steps(*by):
+        calls += [met(np.multiply, m), met(np.add, np.int64(1) << (s - 1)), met(np.right_shift, s)]
     return [
-        met(np.multiply, m),
-        met(np.add, np.int64(1) << (s - 1)),
-        met(np.right_shift, s),
+        *calls,
         (np.add, (sums, np.int64(zero), sums)),
         (np.ndarray.clip, (sums, np.int64(low), np.int64(high), sums)),
     ]

@@ -41,6 +41,8 @@ from csdfgen.ops.integers import (
     limits,
     multipliers,
     rescale_factor,
+    rounds_twice,
+    shift_exactly,
     uses_shifts,
 )
 from csdfgen.ops.joining import CONCAT, concat_kernel
@@ -106,12 +108,44 @@ def _every_byte(layer: Layer, dtype: str) -> list[np.ndarray]:
     return [every.view(layer.attributes[role].dtype).astype(dtype) for role in "xw"]
 
 
+def double_pairs(layer: Layer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Multipliers and exponents of a QLinearMul or a QLinearAdd that rounds twice: of products, or of both terms times
+    `FINER` and of their sums.
+
+    Source: tensorflow/lite/kernels/internal/reference/integer_ops/add.h and mul.h.
+    """
+    if layer.op_type == "QLinearMul":
+        return [multipliers(rescale_factor(layer))]
+    x, w, y = (get_scale(layer, role).astype(np.float64) for role in "xwy")
+    most = 2 * max(x, w)
+    return [multipliers(np.asarray(factor)) for factor in (x / most, w / most, most / (FINER * y))]
+
+
+FINER = 1 << 20
+"""By what sums of bytes that round twice are larger before their last factor."""
+
+
+def _rounded_twice(layer: Layer) -> np.ndarray:
+    """Sums or products of all pairs of bytes, less the zero point of the output."""
+    both = [
+        values - get_zero(layer, role)
+        for values, role in zip(_every_byte(layer, "int64"), "xw", strict=True)
+    ]
+    *terms, last = double_pairs(layer)
+    if not terms:
+        return shift_exactly(both[0][:, None] * both[1], last)
+    x, y = (shift_exactly(FINER * values, by) for values, by in zip(both, terms, strict=True))
+    return shift_exactly(x[:, None] + y, last)
+
+
 @memoize_layer
 def pair_table(layer: Layer) -> np.ndarray:
     """The output for each pair of bytes: of the first operand's 256 times the second's."""
     of_sums = layer.op_type == "QLinearAdd"
     low, high = limits(layer.output.dtype)
-    if uses_shifts(layer):
+    if rounds_twice(layer):
+        values = _rounded_twice(layer) + get_zero(layer, "y")
+    elif uses_shifts(layer):
         by, (x, y) = Shifted.of(layer), _every_byte(layer, "int64")
         if of_sums:
             values = (x * by.m[0])[:, None] + y * by.m[1]

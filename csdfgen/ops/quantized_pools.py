@@ -33,6 +33,7 @@ from csdfgen.ops.base import (
 from csdfgen.ops.integers import (
     BYTES,
     LARGEST,
+    TWICE,
     Channelwise,
     Rescaled,
     build_byte_layer,
@@ -41,6 +42,7 @@ from csdfgen.ops.integers import (
     limits,
     multipliers,
     round_values,
+    rounds_twice,
     shift_sums,
     uses_shifts,
 )
@@ -80,21 +82,43 @@ def _pixels(layer: Layer) -> int:
 
 def rescale_average(layer: Layer) -> tuple[Rescaled, int]:
     """What becomes of the sum over a map, and what is added to it before."""
-    pixels = _pixels(layer)
+    pixels, zeros = _pixels(layer), average_zeros(layer)
     factor = np.float32(get_scale(layer, "x") / (get_scale(layer, "y") * np.float32(pixels)))
     low, high = limits(layer.attributes["y"].dtype)
     rescaled = Rescaled(
         Channelwise(factor),
-        zero=get_zero(layer, "y"),
+        zero=zeros[1],
         low=low,
         high=high,
         shifts=uses_shifts(layer),
     )
-    return rescaled, -get_zero(layer, "x") * pixels
+    return rescaled, -zeros[0] * pixels
+
+
+def averages_stored(layer: Layer) -> bool:
+    """Whether windows are averaged as TensorFlow Lite does, without zero points."""
+    x, y = layer.attributes["x"], layer.attributes["y"]
+    return rounds_twice(layer) and layer.op_type == "QLinearAveragePool" and x == y
+
+
+def average_zeros(layer: Layer) -> tuple[int, int]:
+    """What is subtracted from integers of windows, and added to their averages."""
+    return (0, 0) if averages_stored(layer) else (get_zero(layer, "x"), get_zero(layer, "y"))
 
 
 def find_count_shifts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers and shifts of averages of so many integers each, float32, by integers alone."""
+    """Multipliers and shifts of averages of so many integers each, float32, by integers alone.
+
+    Source of what TensorFlow Lite does: QuantizedMeanOrSum and AveragePool in tensorflow/lite/kernels/internal/reference;
+    windows are divided, and ties go away from zero, as do those of a product with a little more than the reciprocal.
+    """
+    if rounds_twice(layer) and layer.op_type == "QLinearGlobalAveragePool":
+        m, s = multipliers(np.float64(get_scale(layer, "x")) / np.float64(get_scale(layer, "y")))
+        shift = np.minimum(np.frexp(counts)[1] - 1, s + TWICE + 31)
+        return (m << shift) // counts.astype(np.int64), s - shift
+    if averages_stored(layer):
+        s = 30 + np.ceil(np.log2(counts)).astype(np.int64)
+        return (np.int64(1) << s) // counts.astype(np.int64) + 1, s
     return multipliers(get_scale(layer, "x") / (get_scale(layer, "y") * counts))
 
 
@@ -110,7 +134,7 @@ def _by_integers(
     calls = shift_sums(
         wide,
         by,
-        get_zero(layer, "y"),
+        average_zeros(layer)[1],
         *limits(layer.attributes["y"].dtype),
         lambda function, numbers: (function, (wide, numbers, wide)),
     )
@@ -149,7 +173,7 @@ def _average_kernel(layer: Layer) -> Emit:
     source = layer.computed(0)
     lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
     summed = np.dtype(_value_type(layer))
-    zero, scale = summed.type(get_zero(layer, "x")), np.float32(get_scale(layer, "x"))
+    zero, scale = summed.type(average_zeros(layer)[0]), np.float32(get_scale(layer, "x"))
     columns = [
         taps(w, Rows(0, count), n)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)

@@ -267,7 +267,9 @@ def _divided(network: Network, options: PlanOptions) -> Network:
         outputs = [Output(name, layer.output) if o.name == name else o for o in network.outputs]
         network = replace(network, layers=(layer,), outputs=tuple(outputs))
     if options.requantize == "integer":
-        network = replace(network, layers=tuple(map(use_shifts, network.layers)))
+        twice = network.source.lower().endswith(".tflite")
+        layers = tuple(use_shifts(layer, twice) for layer in network.layers)
+        network = replace(network, layers=layers)
     return move_into_branches(network) if options.experts else network
 
 

@@ -550,7 +550,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     **dict.fromkeys(("depthwise_of", "depthwise_bytes_of"), _convolution),
     **dict.fromkeys(("winograd_row_of", "winograd_of"), _in_points),
     **dict.fromkeys(("gemm_of", "gemm_bf16_of", "gemm_f16_of", "gemm_4_of"), _product),
-    **dict.fromkeys(("map_of", "map_bytes_of", "map_integers_of"), _map),
+    **dict.fromkeys(("map_of", "map_bytes_of", "map_integers_of", "map_twice_of"), _map),
     **dict.fromkeys(("pool_of", "pool_bytes_of"), _pool),
     **dict.fromkeys(("average_bytes_of", "average_integers_of"), _pool),
     **dict.fromkeys(("sum_bytes_of", "sum_values_of", "sum_integers_of"), _sum),

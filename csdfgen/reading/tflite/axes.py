@@ -272,12 +272,24 @@ def reduce(layer: Layer, op_type: str) -> None:
     image = layer.value(0).first and kept
     if op_type == "ReduceMean" and len(shape) == 4 and axes == [1, 2]:
         y = layer.node("GlobalAveragePool", layer.x(0, FIRST))
-        layer.give(y if kept else layer.reshaped(y, layer.out), order=FIRST if kept else None)
+        layer.give(y, order=FIRST if kept else None, reshaped=not kept)
+        return
+    if op_type == "ReduceMean" and layer.value(0).quantized and _adjoin(axes):
+        # an average of integers, as of images with these axes as rows
+        first, last = axes[0], axes[-1] + 1
+        sizes = prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
+        x = layer.reshaped(layer.made.stored(layer.value(0)), (*sizes, 1))
+        x = layer.dequantized(0, layer.node("Transpose", x, perm=[0, 2, 1, 3]))
+        layer.give(layer.node("GlobalAveragePool", x), reshaped=True)
         return
     order = FIRST if image else natural(len(shape))
     along = layer.constant([order.index(axis) for axis in axes], np.int64)
     y = layer.node(op_type, layer.x(0, order), along, keepdims=int(kept))
     layer.give(y, order=order if kept else None)
+
+
+def _adjoin(axes: Sequence[int]) -> bool:
+    return bool(axes) and axes[-1] - axes[0] == len(axes) - 1
 
 
 def find_best(layer: Layer, op_type: str) -> None:

@@ -21,7 +21,6 @@ from csdfgen.reading.tflite.values import (
     FIRST,
     Layer,
     Order,
-    Value,
     element_type,
     natural,
 )
@@ -149,25 +148,9 @@ def _fully_connected(layer: Layer) -> None:
     if len(layer.shape()) == 2 and layer.shape()[1] == w[1]:
         x = layer.x()
     else:
-        x = _dequantized(
-            layer, layer.value(0), layer.reshaped(layer.made.stored(layer.value(0)), (-1, w[1]))
-        )
+        x = layer.dequantized(0, layer.reshaped(layer.made.stored(layer.value(0)), (-1, w[1])))
     y = layer.activated(layer.node("Gemm", x, layer.x(1), *bias(layer, 2), transB=1))
-    rows = (prod(layer.shape()) // w[1], w[0])
-    if layer.out == rows:
-        layer.give(y)
-    else:
-        layer.give(layer.reshaped(y, layer.out))
-
-
-def _dequantized(layer: Layer, value: Value, name: str) -> str:
-    """Elements of a tensor, in another shape, as what they stand for."""
-    if not value.quantized:
-        return name
-    forms, axis = layer.made.form(value.tensor, natural(len(value.shape)))
-    if axis:
-        raise ModelError("its input has a scale for each channel, which is not supported")
-    return layer.node("DequantizeLinear", name, *forms)
+    layer.give(y, reshaped=layer.out != (prod(layer.shape()) // w[1], w[0]))
 
 
 def _product(layer: Layer) -> None:

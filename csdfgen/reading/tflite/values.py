@@ -236,6 +236,16 @@ class Layer:
     def reshaped(self, name: str, shape: Sequence[int]) -> str:
         return self.node("Reshape", name, self.constant(shape, np.int64))
 
+    def dequantized(self, k: int, name: str) -> str:
+        """Elements of an operand, in another shape, as what they stand for."""
+        value = self.value(k)
+        if not value.quantized:
+            return name
+        forms, axis = self.made.form(value.tensor, natural(len(value.shape)))
+        if axis:
+            raise ModelError(f"its input {k} has a scale for each channel, which is not supported")
+        return self.node("DequantizeLinear", name, *forms)
+
     def channels(self) -> Order:
         """The order of axes in which an operator on elements computes: channels first if an operand is so, and all
         others can be.
@@ -282,15 +292,19 @@ class Layer:
         self._write(self.kept[k], name, None)
         return self.made.real(self.kept[k])
 
-    def give(self, name: str, k: int = 0, order: Order | None = None) -> None:
-        """This is an output; its axes are in this order."""
-        self._write(self.outputs[k], name, order)
+    def give(
+        self, name: str, k: int = 0, order: Order | None = None, reshaped: bool = False
+    ) -> None:
+        """This is an output; its axes are in this order. reshaped: it has its elements in another shape yet."""
+        self._write(self.outputs[k], name, order, reshaped)
 
-    def _write(self, value: Value, name: str, order: Order | None) -> None:
+    def _write(self, value: Value, name: str, order: Order | None, reshaped: bool = False) -> None:
         order = natural(len(value.shape)) if order is None else order
         if value.quantized and not self.raw:
             forms, axis = self.made.form(value.tensor, order)
             (name,) = self.made.node("QuantizeLinear", [name, *forms], self.name, **axis)
+        if reshaped:
+            name = self.reshaped(name, value.shape)
         wanted = f"{value.tensor.name}_next" if value in self.kept.values() else value.tensor.name
         renamed = self.made.rename(name, wanted, self.since)
         for other in self.inputs:

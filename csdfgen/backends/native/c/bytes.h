@@ -40,6 +40,22 @@ CSDF_INLINE uint8_t csdf_shifted(int32_t sum, const int32_t *by, int32_t zero, i
     return (uint8_t)(zero + (int32_t)(value < least ? least : value > most ? most : value));
 }
 
+/* The sum times multiplier / 2^31 * 2^(exponent - 32), rounded after the first factor, ties upwards, and after the second,
+ * ties away from zero, as TensorFlow Lite Micro does. exponent: below 0, which tells such pairs from others. */
+CSDF_INLINE int32_t csdf_twice(int32_t sum, int32_t multiplier, int32_t exponent)
+{
+    const int32_t left = exponent > -32 ? exponent + 32 : 0, right = left - exponent - 32;
+    const int32_t mask = (int32_t)(((uint32_t)1 << right) - 1);
+    const int32_t x = (int32_t)((uint32_t)sum << left);
+    const int32_t high = (int32_t)(((int64_t)x * multiplier + ((int64_t)1 << 30)) >> 31);
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+CSDF_INLINE uint8_t csdf_shifted_twice(int32_t sum, const int32_t *by, int32_t zero, int32_t low, int32_t high)
+{
+    return (uint8_t)(zero + least(high - zero, most(low - zero, csdf_twice(sum, by[0], by[1]))));
+}
+
 /* Blocks of nearly equal size: of `each`, or of one more, the first `more` of them. Two divisions for all blocks: one for
  * each block would take as long as the products of a few pixels. */
 typedef struct csdf_even {

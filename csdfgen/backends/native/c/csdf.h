@@ -439,10 +439,11 @@ typedef struct csdf_byte_target {
 
 /* What sums of products are stored as. CSDF_BYTES: a byte, round(sum * factor) + zero, rounded half to even and
  * clipped to [low, high]; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float; CSDF_SHIFTED: a byte,
- * (sum * multiplier + 2^(shift - 1)) / 2^shift + zero, in integers of 64 bits, rounded down, clipped likewise;
+ * (sum * multiplier + 2^(shift - 1)) / 2^shift + zero, in integers of 64 bits, rounded down, clipped likewise,
+ * or, where the shift is below 0, what csdf_twice (bytes.h) makes of the three;
  * CSDF_CENTRED, of csdf_conv_bytes alone: the sum less the input's zero point times the sum of the output's weights, int32.
  * factors: one for each output, in panels like the bias, for CSDF_BYTES and CSDF_VALUES; else NULL.
- * shifts: for CSDF_SHIFTED the pairs of a multiplier and a shift (1 to 62) of each output, for CSDF_CENTRED the sum of its
+ * shifts: for CSDF_SHIFTED the pairs of a multiplier and a shift (1 to 62, -63 to -2) of each output, for CSDF_CENTRED the sum of its
  *     weights less their zero points, likewise; else NULL. */
 enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2, CSDF_SHIFTED = 3, CSDF_CENTRED = 4 };
 
@@ -580,6 +581,11 @@ void csdf_map_bytes(const csdf_byte_map_step *step);
  * zero + (p * m[0] + m[2]) / 2^shift, rounded down. shift: 15 to 45. set is not read. */
 void csdf_map_integers(const csdf_byte_map_step *step);
 
+/* The same as TensorFlow Lite Micro rounds it, `twice`: zero + twice(twice((x - zeros[0]) * 2^20, 0) + twice((y - zeros[1]) * 2^20,
+ * 1), 2), or, of the product, zero + twice(p, 0), by multipliers and exponents of CSDF_SHIFTED: exponent -(upper[k] / 2^16),
+ * multiplier upper[k] % 2^16 * 2^15 + lower[k]. */
+void csdf_map_twice(const csdf_byte_map_step *step);
+
 /* The greatest byte of each window of a map of bytes: as csdf_pool, which describes the other fields.
  * flip: 128 if bytes are unsigned, else 0. stride: bytes. An empty window gives the least byte. */
 typedef struct csdf_byte_pool_step {
@@ -705,6 +711,7 @@ void csdf_depthwise_bytes_of(const void *step);
 void csdf_byte_winograd_of(const void *step);
 void csdf_map_bytes_of(const void *step);
 void csdf_map_integers_of(const void *step);
+void csdf_map_twice_of(const void *step);
 void csdf_pool_bytes_of(const void *step);
 void csdf_average_bytes_of(const void *step);
 void csdf_sum_bytes_of(const void *step);

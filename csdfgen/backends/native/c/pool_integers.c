@@ -41,7 +41,8 @@ void csdf_sum_integers(const csdf_byte_sum_step *step)
         for (int32_t c = 0; c < n; c++) {
             kept[c] = sums[c] + (step->begin ? 0 : kept[c]);
             if (step->end)
-                step->out[first + c] = csdf_shifted(kept[c] + step->rest, step->by, step->zero, step->low, step->high);
+                step->out[first + c] = (step->by[1] < 0 ? csdf_shifted_twice : csdf_shifted)(
+                    kept[c] + step->rest, step->by, step->zero, step->low, step->high);
         }
     }
 }

@@ -18,8 +18,16 @@ from csdfgen.backends.native.families.maps import Operand, Place, place, stretch
 from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.integers import BYTES, HALF, get_zero, limits, rescale_factor, uses_shifts
-from csdfgen.ops.quantized_maps import Addends, Shifted, function_table
+from csdfgen.ops.integers import (
+    BYTES,
+    HALF,
+    get_zero,
+    limits,
+    rescale_factor,
+    rounds_twice,
+    uses_shifts,
+)
+from csdfgen.ops.quantized_maps import Addends, Shifted, double_pairs, function_table
 from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step
@@ -28,6 +36,9 @@ TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = constants(
     "TABLE", "ADD_BYTES", "MULTIPLY_BYTES", "QUANTIZE", "DEQUANTIZE"
 )
 ByteMapStep = structure("csdf_byte_map_step").record
+
+_SIGN = 31
+"""Bit above a multiplier, from which on the number of `csdf_map_twice` has its exponent, negated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +188,24 @@ def byte_product(layer: Layer) -> Family | None:
 
 
 def _by_integers(layer: Layer, operation: int, operands: tuple[Operand, ...]) -> Family:
+    zeros = get_zero(layer, "x"), get_zero(layer, "w")
+    if rounds_twice(layer):
+        numbers = tuple(int(m) | -int(s) << _SIGN for m, s in double_pairs(layer))
+        work = _Work(
+            operation,
+            limits(layer.output.dtype),
+            _flips(layer),
+            zeros,
+            zero=get_zero(layer, "y"),
+            numbers=(*numbers, 0, 0)[:3],
+        )
+        return _ByteMaps(operands, lambda: work, ("map_twice_of",))
     by = Shifted.of(layer)
     work = _Work(
         operation,
         limits(layer.output.dtype),
         _flips(layer),
-        (get_zero(layer, "x"), get_zero(layer, "w")),
+        zeros,
         zero=get_zero(layer, "y"),
         numbers=(*by.m, *(0,) * (2 - len(by.m)), by.rest),
         shift=by.shift,

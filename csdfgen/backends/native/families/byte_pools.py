@@ -32,9 +32,9 @@ from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
-from csdfgen.ops.integers import BYTES, get_scale, get_zero, limits, multipliers, uses_shifts
+from csdfgen.ops.integers import BYTES, get_scale, get_zero, limits, uses_shifts
 from csdfgen.ops.pooling import count_taps
-from csdfgen.ops.quantized_pools import find_count_shifts, rescale_average
+from csdfgen.ops.quantized_pools import average_zeros, find_count_shifts, rescale_average
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
@@ -94,7 +94,7 @@ class _Windows(Family):
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0, *windows.fields,
                 windows.made, windows.columns, pixel(step.outputs[0]),
-                get_zero(layer, "x"), get_zero(layer, "y"), *limits(layer.output.dtype),
+                *average_zeros(layer), *limits(layer.output.dtype),
                 float(get_scale(layer, "x")), float(get_scale(layer, "y")),
                 ByteSource(table, pixel(piece), piece.shape[-1]), there, *seen, by,
             )  # fmt: skip
@@ -141,10 +141,11 @@ class _Average(Family):
         layer, phase, view = step.layer, step.phase, step.view(0)
         into, rest = rescale_average(layer)
         assert into.factor is not None
-        by = multipliers(into.factor.values)
+        pixels = float(prod(layer.attributes["kernel_shape"]))
+        by = find_count_shifts(layer, np.float32(pixels))
         factor, divisors = float(into.factor.values), (1.0, 1.0)
         if self.kernels[0] == "sum_values_of":
-            pixels, rest = float(prod(layer.attributes["kernel_shape"])), -get_zero(layer, "x")
+            rest = -get_zero(layer, "x")
             factor, divisors = float(get_scale(layer, "x")), (pixels, float(get_scale(layer, "y")))
         state, written = step.states[0], step.outputs[0]
         found, low = [], 0
