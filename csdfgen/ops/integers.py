@@ -305,6 +305,7 @@ def use_shifts(layer: Layer, twice: bool = False) -> Layer:
     TensorFlow Lite Micro does.
     """
     rescales = layer.op_type in _RESCALING and "y" in layer.attributes
+    rescales = rescales or (twice and layer.op_type in _TABLES)
     if layer.op_type == "QLinearAdd":
         # terms that are each far beyond every byte may cancel each other
         factors = [get_scale(layer, role) / get_scale(layer, "y") for role in "xw"]
@@ -322,6 +323,9 @@ def rounds_twice(layer: Layer) -> bool:
     """Whether `use_shifts` said so."""
     return layer.attributes.get("requantize") == "twice"
 
+
+_TABLES = frozenset(("HardSwish", "Identity", "QLinearLeakyRelu"))
+"""Functions of bytes that TensorFlow Lite Micro rounds in a way of its own (`micro_tables`)."""
 
 _RESCALING = frozenset(
     (

@@ -46,6 +46,7 @@ from csdfgen.ops.integers import (
     uses_shifts,
 )
 from csdfgen.ops.joining import CONCAT, concat_kernel
+from csdfgen.ops.micro_tables import find_micro_table
 from csdfgen.ops.primitives import look_up, maximum
 from csdfgen.ops.reducing import data_input, has_separate_rows, slab_dims, split_into_blocks
 
@@ -242,8 +243,9 @@ _FUNCTIONS = {"QLinearSigmoid": _logistic, "QLinearLeakyRelu": _leaky}
 @memoize_layer
 def function_table(layer: Layer) -> np.ndarray:
     """The output for each byte of a QLinearSigmoid or a QLinearLeakyRelu."""
-    function = _FUNCTIONS[layer.op_type](layer)
-    return build_table(function, layer.attributes["x"], layer.attributes["y"])
+    x, y = layer.attributes["x"], layer.attributes["y"]
+    found = find_micro_table(layer, x, y)
+    return build_table(_FUNCTIONS[layer.op_type](layer), x, y) if found is None else found
 
 
 def look_up_bytes(

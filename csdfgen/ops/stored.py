@@ -46,6 +46,7 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.elementwise import Task, elementwise, same_types
 from csdfgen.ops.integers import BYTES, limits, round_values
+from csdfgen.ops.micro_tables import find_micro_table
 from csdfgen.ops.quantized_maps import look_up_bytes
 from csdfgen.ops.spread import Spread
 
@@ -377,6 +378,11 @@ def byte_position(layer: Layer, operators: Mapping[str, Operator]) -> int | None
 
 def byte_table(layer: Layer, operators: Mapping[str, Operator]) -> np.ndarray:
     """What a layer that is a function of one byte makes of each of the 256, (256,)."""
+    position, stored = byte_position(layer, operators), layer.stored
+    assert position is not None and stored is not None
+    found = find_micro_table(layer, stored.read(position), stored.written(0))
+    if found is not None and not stored.applied:
+        return found
     small = _of_every_byte(layer)
     wide = _widened(operators[layer.op_type], operators)
     (read,) = (t for t in small.inputs if t is not None)

@@ -26,6 +26,7 @@ KINDS = (
     *("conv", "conv strides", "conv groups", "depthwise", "depthwise twice", "dense", "dense of images", "dense kept"),
     *("ADD", "ADD relu", "MUL", "MUL scalar", "AVERAGE_POOL_2D True 1", "AVERAGE_POOL_2D False 2", "MEAN [1, 2] True"),
     *("MEAN [1, 2] False", "MEAN [3] True", "MEAN [1] False", "BATCH_MATMUL True False"),
+    *("HARD_SWISH", "LEAKY_RELU", "RELU", "QUANTIZE"),
 )  # fmt: skip
 
 

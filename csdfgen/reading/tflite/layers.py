@@ -228,7 +228,7 @@ def _converted(layer: Layer) -> None:
     order = layer.channels()
     name = layer.x(0, order)
     layer.give(
-        name if x.quantized or layer.outputs[0].quantized else layer.node("Identity", name),
+        name if x.quantized != layer.outputs[0].quantized else layer.node("Identity", name),
         order=order,
     )
 
