@@ -85,6 +85,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
             turned=moves(f"CSDF_TURN * {PANEL}"),
             stepped=moves(str(PANEL)),
             first="w" if several else "z",
+            rest="REST" if lanes == BY_ELEMENT else "PRODUCTS(0)",
             panels=panels,
             several=several,
             panel=PANEL,
@@ -148,16 +149,21 @@ def _weights(lanes: int, vectors: int, v: int) -> tuple[str, str]:
 
 def _elements(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     """The lines of the macro of all products of one of four input channels: two vectors of weights at a time, which are what
-    is left of thirty-two registers.
+    is left of thirty-two registers. Behind those of the last panel comes the next channel.
     """
     for v in range(0, vectors, 2):
         two, (base, further) = range(v, min(v + 2, vectors)), _weights(lanes, vectors, v)
-        if len(two) > 1:
-            yield f"WEIGHTS w{v}, w{v + 1}; LOAD_TWO(w{v}, w{v + 1}, {base}, {further}); \\"
+        names = ", ".join(f"w{one}" for one in two)
+        if base != "z":
+            yield f"CSDF_LOAD_TWO({names}, {base}, {further}); \\"
         else:
-            yield f"const WEIGHTS w{v} = LOAD(0, {base} + {further}); \\"
+            moved = f"pitch - 4 * {further}" if v + 2 >= vectors else f"8 * {lanes}"
+            yield f"CSDF_NEXT_{'TWO' if len(two) > 1 else 'ONE'}({names}, z, {moved}); \\"
         for one in two:
-            yield " ".join(f"ADD_FOUR(a{i}_{one}, x{i}, w{one}, n);" for i in range(pixels)) + " \\"
+            yield (
+                " ".join(f"CSDF_FMA_BY(a{i}_{one}, x{i}, w{one}, n);" for i in range(pixels))
+                + " \\"
+            )
 
 
 def _begun(bias: str, lanes: int, vectors: int, pixels: int) -> Iterator[str]:
@@ -240,6 +246,13 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         one["load"], one["store"] = (
             ("LINE_LOAD", "LINE_STORE") if ends else ("csdf_load", "csdf_store")
         )
+        i, lane, moves = one["i"], one["lane"], ends and bases == 1
+        one["at"], one["to"] = (
+            f" + {lane}" if bases == 1 else f" + {i} * {pace} + {lane}"
+            for pace in ("l->init_pace", "pace")
+        )
+        one["next_init"] = " init += l->init_pace; CSDF_KEEP_ADDRESS(init);" if moves else ""
+        one["next_out"] = " out += pace; CSDF_KEEP_ADDRESS(out);" if moves else ""
     return fill_template(
         TEXT / "line.h",
         **values,

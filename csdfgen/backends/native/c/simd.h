@@ -141,14 +141,20 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 #define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 #endif
 
-/* sum += x[n] * w; and two vectors of weights side by side. Volatile, so that they stay in the order that they are written in: blocks
- * use all registers, and a load that is moved in front would have a sum stored in memory. */
+/* sum += x[n] * w; and vectors of weights: two that are n floats behind an address, and the next ones, one or two, behind which
+ * the address is moved by so many bytes. Volatile, so that they stay in the order that they are written in: blocks use all
+ * registers, and a load that is moved in front would have a sum stored in memory. */
 #ifdef __aarch64__
 #define CSDF_FMA_BY(sum, x, w, n) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
 #define CSDF_LOAD_TWO(w, v, at, n) \
-    __asm__ volatile("ldp %q0, %q1, [%2, %3]" \
-        : "=&w"(w), "=w"(v) \
-        : "r"(at), "i"(4 * (n)), "m"(*(at)))
+    csdf_v w, v; \
+    __asm__ volatile("ldp %q0, %q1, [%2, %3]" : "=&w"(w), "=w"(v) : "r"(at), "i"(4 * (n)), "m"(*(at)))
+#define CSDF_NEXT_TWO(w, v, at, bytes) \
+    register csdf_v w __asm__("v30"), v __asm__("v31"); \
+    __asm__ volatile("ld1 {%0.4s, %1.4s}, [%2], %3" : "=w"(w), "=w"(v), "+r"(at) : "r"((ptrdiff_t)(bytes)), "m"(*(at)))
+#define CSDF_NEXT_ONE(w, at, bytes) \
+    csdf_v w; \
+    __asm__ volatile("ld1 {%0.4s}, [%1], %2" : "=w"(w), "+r"(at) : "r"((ptrdiff_t)(bytes)), "m"(*(at)))
 #endif
 
 /* max and min hand on an x that is not a number; the total is that of all lanes. */

@@ -5,19 +5,25 @@
         @products@
     }
 @if by_element@
-/* All products of four input channels, the first of which is the k-th from c on. */
+/* All products of four input channels, the first of which is the k-th from c on, and of this one alone. */
 #define FOUR(k) \
     { \
 @for inputs@
-        const INPUT x@i@ = LOAD_FOUR(@at@); \
+        const csdf_v x@i@ = csdf_load(@at@); \
 @end@
         ELEMENT(k, 0) ELEMENT((k + 1), 1) ELEMENT((k + 2), 2) ELEMENT((k + 3), 3) \
+    }
+#define FIRST(k) \
+    { \
+@for inputs@
+        const csdf_v x@i@ = {*(@at@)}; \
+@end@
+        ELEMENT(k, 0) \
     }
 #define ELEMENT(k, n) \
     { \
         @elements@
-    } \
-    NEXT
+    }
 @end@
 @all@
 
@@ -85,6 +91,7 @@ static void @form@_@vectors@x@pixels@(const csdf_pass *pass, const float *const 
 #undef PRODUCTS
 @if by_element@
 #undef FOUR
+#undef FIRST
 #undef ELEMENT
 @end@
 #undef ALL

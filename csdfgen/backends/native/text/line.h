@@ -5,19 +5,25 @@
         @products@
     }
 @if by_element@
-/* All products of four input channels, the first of which is the k-th from c on. */
+/* All products of four input channels, the first of which is the k-th from c on, and of this one alone. */
 #define FOUR(k) \
     { \
 @for inputs@
-        const INPUT x@i@ = LOAD_FOUR(@at@); \
+        const csdf_v x@i@ = csdf_load(@at@); \
 @end@
         ELEMENT(k, 0) ELEMENT((k + 1), 1) ELEMENT((k + 2), 2) ELEMENT((k + 3), 3) \
+    }
+#define FIRST(k) \
+    { \
+@for inputs@
+        const csdf_v x@i@ = {*(@at@)}; \
+@end@
+        ELEMENT(k, 0) \
     }
 #define ELEMENT(k, n) \
     { \
         @elements@
-    } \
-    NEXT
+    }
 @end@
 @all@
 static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
@@ -38,7 +44,7 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
         if (l->init) {
             const float *init = l->init + first * l->init_pace;
 @for grid@
-            a@i@_@v@ += @load@(init + @i@ * l->init_pace + @lane@);
+            a@i@_@v@ += @load@(init@at@);@next_init@
 @end@
         }
         for (int32_t row = 0; row < l->rows; row++) {
@@ -59,7 +65,7 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
             }
             for (; c < run; c++@stepped@) {
                 @panels@
-                PRODUCTS(0)
+                FIRST(0)
             }
 @end@
 @unless by_element@
@@ -81,7 +87,7 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
             ALL(LEAKING)
         }
 @for grid@
-        @store@(out + @i@ * pace + @lane@, a@i@_@v@);
+        @store@(out@to@, a@i@_@v@);@next_out@
 @end@
     }
 }
@@ -89,6 +95,7 @@ static void line_@vectors@x@pixels@(const csdf_pixels *l, int32_t times)
 #undef PRODUCTS
 @if by_element@
 #undef FOUR
+#undef FIRST
 #undef ELEMENT
 @end@
 #undef ALL

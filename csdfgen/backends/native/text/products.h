@@ -11,14 +11,17 @@
 #define CSDF_TURN @turn@
 @if by_element@
 #define TURN(DO) FOUR(0) FOUR(4)
-#define LOAD_FOUR(at) csdf_load(at)
-#define LOAD_TWO(w, v, at, n) CSDF_LOAD_TWO(w, v, at, n)
-#define ADD_FOUR(sum, x, w, n) CSDF_FMA_BY(sum, x, w, n)
+#define REST FIRST(0)
 @end@
 @unless by_element@
 #define TURN(DO) @turns@
 @end@
 #endif
+@if by_element@
+#ifndef REST
+#define REST PRODUCTS(0)
+#endif
+@end@
 
 /* The weights of the next input channel in the last panel, which is as wide as it has channels. */
 #define NEXT z = (const float *)(const void *)((const char *)z + pitch); CSDF_KEEP_ADDRESS(z);

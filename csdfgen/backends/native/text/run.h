@@ -12,7 +12,7 @@ for (; c + CSDF_TURN <= count; c += CSDF_TURN@turned@) {
 }
 for (; c < count; c++@stepped@) {
     @panels@
-    PRODUCTS(0)
+    @rest@
 }
 if (LEFT(all_of)) {
     @panels@
