@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -28,6 +30,7 @@ __all__ = [
     "absent",
     "absent_board",
     "feeds_of",
+    "flags_of_processor",
     "plan_of",
     "right",
 ]
@@ -88,6 +91,13 @@ def absent(*programs: str) -> None:
     missing += [f"the C library of {one}" for one in compilers if not _finds_headers(one)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def flags_of_processor() -> set[str]:
+    """What this machine's processor can do, as Linux tells it."""
+    path = Path("/proc/cpuinfo")
+    found = re.search(r"^flags\s*:(.*)$", path.read_text() if path.exists() else "", re.M)
+    return set(found[1].split()) if found else set()
 
 
 def absent_board(target: str) -> None:

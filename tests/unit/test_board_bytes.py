@@ -1,11 +1,12 @@
-"""Layers of bytes on microcontrollers, as qemu has them: the bytes of numpy's integers, whatever the shapes, steps, zero points
-and types.
+"""Layers and networks of bytes on microcontrollers, as qemu has them, on x86-64 and on aarch64: the bytes of numpy's integers,
+whatever the shapes, steps, zero points and types.
 
 Where a compiler or an emulator is absent, tests are skipped and say which.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,38 @@ from onnx import helper
 import csdfgen
 import runtime
 from csdfgen.emission.targets import TARGETS
-from tests.board_networks import absent
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+from tests.board_networks import absent, absent_board, flags_of_processor
 from tests.builder import Graph
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
+from tests.quantized_models import FORMS, quantized
+from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 SIDE = 17, 15
 
-M4 = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mthumb -mfloat-abi=hard -DCSDF_SCALAR"
-"""A processor with the products of pairs, but without the M7's instructions for floats. qemu's M7 executes it."""
+MACHINES: dict[str, tuple[str, str | None, set[str]]] = {
+    "m0plus": ("cortex-m4", "-mcpu=cortex-m0plus -mthumb -DCSDF_SCALAR", set()),
+    "m4": ("cortex-m4", None, set()),
+    "m7": ("cortex-m7", None, set()),
+    "m33": ("cortex-m33", None, set()),
+    "m55": ("cortex-m55", None, set()),
+    "rv32": ("rv32imc", None, set()),
+    "AVX-512 VNNI": ("host", "-march=icelake-server", {"avx512_vnni", "avx512_vbmi2"}),
+    "AVX-512": ("host", "-march=x86-64-v4", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}),
+    "AVX2": ("host", "-march=x86-64-v3", {"avx2", "fma"}),
+    "SSE4": ("host", "-march=x86-64-v2", {"sse4_2"}),
+    "scalar": ("generic", None, set()),
+    "NEON": ("aarch64", "-march=armv8-a", set()),
+    "dot product": ("aarch64", "-march=armv8.2-a+dotprod", set()),
+}
+"""Target, flags instead of its own (all outputs take more RAM than a Cortex-M0+ has), what a processor must have."""
 
-MACHINES = {"m4": ("cortex-m7", M4), "m7": ("cortex-m7", None), "m55": ("cortex-m55", None)}
+FEW = "m4", "m7", "m55", "rv32"
+"""Those whose products of bytes are formed in different ways by compilers for microcontrollers."""
 
 WINDOWS = (
     (1, 1, 1, 0),
@@ -98,12 +118,12 @@ class Chain(Graph):
         return self.keep(y, outs), made
 
 
-def chain(seed: int, dtype: str) -> onnx.ModelProto:
+def chain(seed: int, dtype: str, turns: int = 6) -> onnx.ModelProto:
     """Convolutions of two kinds in turn, with any numbers of channels; a sum, a pool."""
     g = Chain(seed, dtype)
     channels = int(g.rng.choice([1, 3, 5]))
     x, zero = g.input("x", (1, channels, *SIDE), dtype), g.number()
-    for turn in range(6):
+    for turn in range(turns):
         outs = int(g.rng.choice([8, 16, 24, 64]) if turn % 2 else g.rng.integers(1, 40))
         x, zero = g.convolve(x, outs, 1, g.window(0), zero)
         x, zero = g.convolve(x, outs, outs, g.window(3), zero)
@@ -119,22 +139,101 @@ def chain(seed: int, dtype: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
+def program_on(machine: str, plan: Plan, folder: Path) -> Program:
+    """A plan as a program for a machine; skips where there is none."""
+    target, flags, needs = MACHINES[machine]
+    if TARGETS[target].board is not None:
+        absent_board(target)
+        linked = [f"TARGET={flags}"] if flags else []
+        return Program(plan, folder, target=target, machine=flags, linked=linked)
+    if target == "aarch64":
+        absent(TARGETS[target].compiler, "qemu-aarch64")
+        start = ["qemu-aarch64", "-cpu", "max"]
+        return Program(plan, folder, target=target, machine=flags, linked=["-static"], start=start)
+    if lacking := needs - flags_of_processor():
+        pytest.skip(f"this processor has no {', '.join(sorted(lacking))}")
+    return Program(plan, folder, target=target, machine=flags)
+
+
+def compare(machine: str, network: Network, rows: int | str, seed: int, folder: Path) -> int:
+    """The bytes of a machine with those of numpy; how many different values there were."""
+    rng, x = np.random.default_rng(seed), {}
+    for tensor in network.inputs:
+        if tensor.dtype == "float32":
+            x[tensor.name] = rng.uniform(-1, 1, tensor.shape).astype(np.float32)
+        else:
+            info = np.iinfo(tensor.dtype)
+            x[tensor.name] = rng.integers(info.min, info.max + 1, tensor.shape).astype(info.dtype)
+    want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))(x)
+    plan = csdfgen.plan(network, rows=rows, backend="native")
+    found = program_on(machine, plan, folder)(x)
+    for name, array in want.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=f"{seed} {name}")
+    return sum(len(np.unique(array)) for array in want.values())
+
+
 @pytest.mark.parametrize("rows", [1, "whole"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", FEW)
 def test_layers_of_bytes(machine: str, dtype: str, rows: int | str, tmp_path: Path) -> None:
-    target, flags = MACHINES[machine]
-    absent(TARGETS[target].compiler, "qemu-system-arm", "make")
     for seed in range(2):
         network = csdfgen.load(chain(seed if rows == 1 else seed + 2, dtype))
-        (tensor,) = network.inputs
-        info = np.iinfo(dtype)
-        x = np.random.default_rng(seed).integers(info.min, info.max + 1, tensor.shape).astype(dtype)
-        want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))({"x": x})
-        plan = csdfgen.plan(network, rows=rows, backend="native")
-        linked = [f"TARGET={flags}"] if flags else []
-        program = Program(plan, tmp_path / str(seed), target=target, machine=flags, linked=linked)
-        found = program({"x": x})
-        assert sum(len(np.unique(array)) for array in want.values()) > 400
-        for name, array in want.items():
-            np.testing.assert_array_equal(found[name], array, err_msg=f"{seed} {name}")
+        assert compare(machine, network, rows, seed, tmp_path / str(seed)) > 400
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("machine", MACHINES)
+def test_three_hundred_layers(machine: str, tmp_path: Path) -> None:
+    """43 in each of seven programs."""
+    for seed in range(7):
+        network = csdfgen.load(chain(10 + seed, ("int8", "uint8")[seed % 2], turns=20))
+        assert sum(len(layer.outputs) for layer in network.layers) == 43
+        folder = tmp_path / str(seed)
+        assert compare(machine, network, (1, "whole", 2)[seed % 3], seed, folder) > 1000
+
+
+def grow(g: Graph, x: str) -> str:
+    """A random network of residual blocks, gates, joins and pools, with scores."""
+    x = g.node("Relu", g.conv(x, int(g.rng.integers(4, 24))))
+    for _ in range(int(g.rng.integers(2, 5))):
+        outs = g.channels[x]
+        deep = g.node(*[("Relu",), ("LeakyRelu",)][g.rng.integers(2)], g.conv(x, outs, group=outs))
+        kind = g.rng.integers(4)
+        if kind == 0:
+            x = g.node("Add", x, g.conv(deep, outs, 1))
+        elif kind == 1:
+            x = g.node("Mul", x, g.node("Sigmoid", g.conv(deep, outs, 1)))
+        elif kind == 2:
+            more = int(g.rng.integers(1, 9))
+            x = g.node("Concat", x, g.conv(deep, more, 1), axis=1, channels=outs + more)
+        else:
+            x = g.node("MaxPool", deep, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    flat = g.node("Flatten", g.node("GlobalAveragePool", x))
+    weight = g.rng.normal(0, 1, (g.channels[x], 10)).astype(np.float32)
+    return g.node("Gemm", flat, g.constant(weight))
+
+
+@cache
+def ten_networks(seed: int) -> Network:
+    """Ten networks of one model, with an image and scores each."""
+    g = Graph(seed)
+    images = [g.input(f"x{k}", (1, int(g.rng.integers(1, 4)), 12, 14)) for k in range(10)]
+    model = g.model(*(grow(g, x) for x in images))
+    return csdfgen.load(quantized(model, FORMS[seed % 2]))
+
+
+TEN = [
+    (machine, seed)
+    for k, machine in enumerate(MACHINES)
+    for seed in range(3)
+    if ALL or k % 3 == seed
+]
+"""A machine, and which ten of thirty networks: all of them where everything is tested."""
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize(("machine", "seed"), TEN)
+def test_thirty_networks(machine: str, seed: int, tmp_path: Path) -> None:
+    network = ten_networks(seed)
+    assert len(network.outputs) == 10
+    assert compare(machine, network, (1, "whole", 3)[seed], seed, tmp_path / "c") > 50

@@ -6,7 +6,6 @@ Where a processor, a compiler or an emulator lacks something, the test is skippe
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -21,7 +20,16 @@ from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.registry import choose_backend
 from csdfgen.lowering.program import lower
-from tests.board_networks import ALL_KERNELS, NETWORKS, absent, feeds_of, integers, plan_of, right
+from tests.board_networks import (
+    ALL_KERNELS,
+    NETWORKS,
+    absent,
+    feeds_of,
+    flags_of_processor,
+    integers,
+    plan_of,
+    right,
+)
 from tests.builder import Graph
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -29,13 +37,6 @@ from tests.quantized_models import quantized
 from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
-
-
-def flags_of_processor() -> set[str]:
-    """What this machine's processor can do, as Linux tells it."""
-    path = Path("/proc/cpuinfo")
-    found = re.search(r"^flags\s*:(.*)$", path.read_text() if path.exists() else "", re.M)
-    return set(found[1].split()) if found else set()
 
 
 THIS = {

@@ -566,7 +566,9 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
         if (widely(&g, &o, all))
             continue;
 #endif
-        if (CSDF_ROOMY * 4 * steps * least(all, CSDF_PIXELS) <= g.size)
+        /* taps that are no whole fours do not come apart: there is room for a pixel's */
+        const int32_t is_one = layer->pace % 4 && layer->kernel_h * layer->kernel_w > 1;
+        if (is_one || CSDF_ROOMY * 4 * steps * least(all, CSDF_PIXELS) <= g.size)
             at_once(&g, &o, all);
         else
             in_parts(&g, &o, all);
