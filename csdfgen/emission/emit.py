@@ -17,12 +17,13 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.registry import choose_backend, find_backend, replace_backend
 from csdfgen.emission import board, project
 from csdfgen.emission.account import Account, Demand, account_memory
-from csdfgen.emission.kernels import collect_sources
+from csdfgen.emission.kernels import collect_sources, list_shared
 from csdfgen.emission.names import identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import TARGETS, Target, get_target
+from csdfgen.emission.used import list_used
 from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
@@ -163,8 +164,10 @@ def fill(
     large = constants.size >= literals
     inner = scratch / project.KERNELS
     inner.mkdir()
+    programs = [one.tables.program for one in (unit, *more)]
+    used = list_used(files.values(), programs, list_shared(files))
     for file, text in files.items():
-        write(inner / file, text.splitlines())
+        write(inner / file, used if file == "used.h" else text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
     write(scratch / f"{name}.h", header(unit))

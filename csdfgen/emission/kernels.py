@@ -45,6 +45,12 @@ def collect_sources(kernels: Iterable[str], lanes: Iterable[int] | None = None) 
     return {name: read_source(name) for name in sorted(found)}
 
 
+def list_shared(files: Iterable[str]) -> set[str]:
+    """Functions that one of these files defines and another one calls."""
+    library = _library(find_compiler())
+    return set().union(*(library[name][1] for name in files if name in library))
+
+
 def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
     """The headers that files include, directly or through other headers."""
     found: set[str] = set()

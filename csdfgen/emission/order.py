@@ -140,7 +140,8 @@ class ProgramTables:
 
     def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
         program, plan = made.program, made.plan
-        self.arguments, self.blob, self.images = arguments, blob, program.images
+        self.program, self.arguments, self.blob = program, arguments, blob
+        self.images = program.images
         self.constants = {
             name: (array, blob.find(at.offset)) for name, (array, at) in made.outputs.items()
         }

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.structures import instruction, structure
 from csdfgen.emission.emit import emit
 from csdfgen.emission.kernels import collect_sources
 from csdfgen.emission.macros import format_token, shorten_even_table, shorten_table
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Blob, Pool
+from csdfgen.emission.used import list_used
 from csdfgen.errors import InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
@@ -357,6 +360,25 @@ def test_only_the_files_that_are_called_come_along() -> None:
     assert names.isdisjoint({"winograd.c", "reduce.c", "depthwise.c", "blocks_16.h"})
     with pytest.raises(PlanError, match="csdf_nothing"):
         collect_sources(["csdf_nothing"])
+
+
+def test_kernels_know_what_no_step_takes() -> None:
+    """Values below tables; of a kernel that another one calls anything may occur."""
+    constants = Constants()
+    layer, step = (structure(f"csdf_byte_{name}").record for name in ("layer", "conv_step"))
+    kind = structure("csdf_rescaling").record(kind=3)
+    at = constants.table("csdf_byte_layer", [layer(groups=70, into=kind)])
+    program: Any = SimpleNamespace(
+        constants=constants, instructions=[instruction("conv_bytes_of", step(layer=at))]
+    )
+    asked = ["layer__into__kind, 1)", "layer__groups)", "layer__zeros, 1)"]
+    texts = [f"CSDF_{'MAY' if ',' in one else 'MOST'}(conv_bytes__{one}" for one in asked]
+    found = "\n".join(list_used(texts, [program], ()))
+    assert "VALUES_conv_bytes__layer__into__kind 0x8u" in found
+    assert "MOST_conv_bytes__layer__groups 70" in found
+    assert "VALUES_conv_bytes__layer__zeros 0x1u" in found
+    found = "\n".join(list_used(texts, [program], ["csdf_conv_bytes"]))
+    assert "VALUES_conv_bytes__layer__zeros 0xffffffffu" in found
 
 
 @pytest.mark.parametrize(("rows", "file"), [("2", "winograd_row.c"), ("4", "winograd.c")])

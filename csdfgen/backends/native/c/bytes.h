@@ -4,6 +4,7 @@
 
 #include "csdf.h"
 #include "simd_bytes.h"
+#include "used.h"
 
 /* All vectors of sixteen integers. */
 #ifdef CSDF_HELIUM
@@ -123,7 +124,8 @@ void csdf_rescale_by_factors(const csdf_rescaling *into, ptrdiff_t panel, int32_
 void csdf_rescale_by_shifts(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
     uint8_t *out, ptrdiff_t apart);
 
-#define CSDF_RESCALED(into) ((into)->kind == CSDF_SHIFTED ? csdf_rescale_by_shifts : csdf_rescale_by_factors)
+/* may: whether any layer of a kernel is CSDF_SHIFTED. */
+#define CSDF_RESCALED(may, into) ((may) && (into)->kind == CSDF_SHIFTED ? csdf_rescale_by_shifts : csdf_rescale_by_factors)
 
 /* Bytes of an output. */
 CSDF_INLINE ptrdiff_t csdf_bytes_of(const csdf_rescaling *into) { return into->kind == CSDF_BYTES || into->kind == CSDF_SHIFTED ? 1 : 4; }

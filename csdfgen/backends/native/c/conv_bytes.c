@@ -277,6 +277,10 @@ static void centre(const int32_t *zeros, const csdf_e *x, const part *p, int32_t
     }
 }
 
+/* Whether sums become bytes by integers, and whether weights have zero points. */
+#define SHIFTS CSDF_MAY(conv_bytes__layer__into__kind, CSDF_SHIFTED)
+#define CENTRES CSDF_MAY(conv_bytes__layer__zeros, 1)
+
 /* A zero point of inputs that is computed: what it adds to the sums is taken away. weights: the sums of the outputs'. */
 static void less_zero(int32_t zero, const int32_t *weights, int32_t pixels, int32_t *sums)
 {
@@ -293,12 +297,12 @@ static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n,
     const csdf_rescaling *into = &g->step->layer->into;
     const ptrdiff_t shift = channel * csdf_bytes_of(into);
     int32_t row = first / out->columns, column = first % out->columns;
-    if (into->kind == CSDF_CENTRED)
+    if (CSDF_MAY(conv_bytes__layer__into__kind, CSDF_CENTRED) && into->kind == CSDF_CENTRED)
         less_zero(g->zero, into->shifts + panel, pixels, sums);
     for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
         uint8_t *at = out->rows[row] + (ptrdiff_t)(out->column + column) * out->stride + shift;
         some = least(pixels, out->columns - column);
-        CSDF_RESCALED(into)(into, panel, n, sums, some, at, out->stride);
+        CSDF_RESCALED(SHIFTS, into)(into, panel, n, sums, some, at, out->stride);
         sums += some * CSDF_PANEL;
     }
 }
@@ -331,7 +335,7 @@ static void at_once(const group *g, const outputs *o, int32_t all)
                 int32_t *to = sums + (k - begin) * CSDF_PANEL;
                 pixels = csdf_next(&even);
                 dots[pixels - 1](t.x + at, p.pitch, weights, g->steps, o->bias + panel, 0, to, n);
-                if (o->zeros)
+                if (CENTRES && o->zeros)
                     centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
                 if (k + pixels == count || k + pixels - begin > (BLOCKS - 1) * CSDF_PIXELS) {
                     written(g, panel, o->channel + low, n, first + begin, k + pixels - begin, sums);
@@ -376,7 +380,7 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
                     const int32_t n = least(CSDF_PANEL, high - at);
                     dots[pixels - 1](t.x, p.pitch, weights, p.pitch / 4, begins ? o->bias + o->panel + at : sums[k],
                         begins ? 0 : CSDF_PANEL, sums[k], n);
-                    if (o->zeros)
+                    if (CENTRES && o->zeros)
                         centre(o->zeros + o->panel + at, t.bytes, &p, pixels, sums[k]);
                 }
                 channel += p.channels;

@@ -7,6 +7,9 @@
 #include "bytes.h"
 #include "images.h"
 
+/* Whether sums become bytes by integers. */
+#define SHIFTS CSDF_MAY(depthwise_bytes__layer__into__kind, CSDF_SHIFTED)
+
 enum {
     STRIP = 4,    /* pixels at a time */
     SUMS = 16,    /* of pixels, that become bytes together */
@@ -36,7 +39,7 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
 {
     const csdf_byte_target *out = &p->step->out;
     uint8_t *at = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
-    CSDF_RESCALED(&p->step->layer->into)(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
+    CSDF_RESCALED(SHIFTS, &p->step->layer->into)(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
 }
 
 #ifdef CSDF_WIDE
@@ -405,184 +408,7 @@ static void slab(const part *p)
 
 #elif defined(CSDF_HELIUM) || defined(CSDF_DOT_DSP)
 
-/* Pairs of taps and channels of a pixel at a time; what bytes are taken for. */
-enum { MOST_PAIRS = 32, AT_ONCE = 64, SIGNED, UNSIGNED, FLIPPED };
-
-static int32_t pairs_of(const csdf_byte_layer *layer) { return (layer->kernel_h + 1) / 2 * layer->kernel_w; }
-
-#ifdef CSDF_HELIUM
-
-enum { EIGHT = 8, LEAST = EIGHT };
-
-/* Sums of channels of even and of odd places. */
-typedef struct halves {
-    int32x4_t even, odd;
-} halves;
-
-CSDF_INLINE void add_products(halves *sums, const uint8_t *at, int as, int16x8_t bits, int16x8_t weights)
-{
-    const int16x8_t bytes = as == UNSIGNED ? (int16x8_t)vldrbq_u16(at) : vldrbq_s16((const int8_t *)at);
-    const int16x8_t x = as == FLIPPED ? veorq_s16(bytes, bits) : bytes;
-    sums->even = vaddq_s32(sums->even, vmullbq_int_s16(x, weights));
-    sums->odd = vaddq_s32(sums->odd, vmulltq_int_s16(x, weights));
-}
-
-/* Eight or sixteen channels of a pixel, from c on of its part. seen: what the taps of each column see, in pairs; NULL where a pair
- * has no second one. */
-CSDF_INLINE void channels(const part *p, const uint8_t *const *seen, int32_t c, int eights, int as, uint8_t *to)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const csdf_rescaling *into = &layer->into;
-    const int32_t *bias = layer->bias + (as == UNSIGNED ? p->all : 0) + p->channel + c;
-    const int8_t *w = layer->weights + (p->channel + c) * 2;
-    const int16x8_t bits = vdupq_n_s16((int8_t)layer->flip);
-    halves sums[2];
-    CSDF_UNROLLED
-    for (int i = 0; i < eights; i++) {
-        const int32x4x2_t first = vld2q_s32(bias + EIGHT * i);
-        sums[i].even = first.val[0];
-        sums[i].odd = first.val[1];
-    }
-    for (int32_t k = pairs_of(layer); k > 0; k--, seen += 2, w += p->all * 2) {
-        CSDF_UNROLLED
-        for (int i = 0; i < eights; i++) {
-            const int8x16_t both = vldrbq_s8(w + 2 * EIGHT * i);
-            add_products(&sums[i], seen[0] + c + EIGHT * i, as, bits, vmovlbq_s8(both));
-            if (seen[1])
-                add_products(&sums[i], seen[1] + c + EIGHT * i, as, bits, vmovltq_s8(both));
-        }
-    }
-    if (into->kind == CSDF_BYTES) {
-        const csdf_helium_bounds bounds = csdf_helium_bounds_of(into->zero, into->low, into->high);
-        const float *factors = into->factors + p->channel + c;
-        CSDF_UNROLLED
-        for (int i = 0; i < eights; i++) {
-            const int16x8_t made = csdf_helium_rescaled(sums[i].even, sums[i].odd, vld2q_f32(factors + EIGHT * i), &bounds);
-            vstrbq_s16((int8_t *)to + c + EIGHT * i, made);
-        }
-    } else {
-        int32_t stored[2 * EIGHT];
-        CSDF_UNROLLED
-        for (int i = 0; i < eights; i++) {
-            const int32x4x2_t both = {{sums[i].even, sums[i].odd}};
-            vst2q_s32(stored + EIGHT * i, both);
-        }
-        CSDF_RESCALED(into)(into, p->channel + c, EIGHT * eights, stored, 1, to + c * csdf_bytes_of(into), 0);
-    }
-}
-
-/* All channels of a pixel, some of them twice, to the same values. */
-static void pixel(const part *p, const uint8_t *const *seen, int32_t row, int32_t x)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const csdf_byte_target *out = &p->step->out;
-    uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel * csdf_bytes_of(&layer->into);
-    int32_t c = 0;
-    for (; c + 2 * EIGHT <= p->n; c += 2 * EIGHT)
-        if (layer->flip)
-            channels(p, seen, c, 2, UNSIGNED, to);
-        else
-            channels(p, seen, c, 2, SIGNED, to);
-    for (; c < p->n; c += EIGHT)
-        channels(p, seen, least(c, p->n - EIGHT), 1, FLIPPED, to);
-}
-
-#else
-
-enum { LEAST = 4 };
-
-/* Four channels of a pixel, from c on of its part. seen: what the taps of each column see, in pairs; NULL where a pair has no
- * second one. */
-CSDF_INLINE void channels(const part *p, const uint8_t *const *seen, int32_t c, int as, int32_t *sums)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const int32_t *bias = layer->bias + (as == UNSIGNED ? p->all : 0) + p->channel + c;
-    const int8_t *w = layer->weights + (p->channel + c) * 2;
-    int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
-    for (int32_t k = pairs_of(layer); k > 0; k--, w += p->all * 2) {
-        const csdf_pair u = csdf_word(w), v = csdf_word(w + 4);
-        const uint8_t *above = *seen++, *below = *seen++;
-        csdf_pair x = csdf_word(above + c);
-        int16x2_t even = as == UNSIGNED ? csdf_even_unsigned(x) : csdf_even_bytes(x);
-        int16x2_t odd = as == UNSIGNED ? csdf_odd_unsigned(x) : csdf_odd_bytes(x);
-        int16x2_t low = csdf_even_bytes(u), high = csdf_even_bytes(v);
-        s0 = __smlabb(even, low, s0);
-        s1 = __smlabt(odd, low, s1);
-        s2 = __smlatb(even, high, s2);
-        s3 = __smlatt(odd, high, s3);
-        if (below) {
-            x = csdf_word(below + c);
-            even = as == UNSIGNED ? csdf_even_unsigned(x) : csdf_even_bytes(x);
-            odd = as == UNSIGNED ? csdf_odd_unsigned(x) : csdf_odd_bytes(x);
-            low = csdf_odd_bytes(u);
-            high = csdf_odd_bytes(v);
-            s0 = __smlabb(even, low, s0);
-            s1 = __smlabt(odd, low, s1);
-            s2 = __smlatb(even, high, s2);
-            s3 = __smlatt(odd, high, s3);
-        }
-    }
-    sums[c] = s0;
-    sums[c + 1] = s1;
-    sums[c + 2] = s2;
-    sums[c + 3] = s3;
-}
-
-/* All channels of a pixel, some of them twice. */
-static void pixel(const part *p, const uint8_t *const *seen, int32_t row, int32_t x)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const csdf_byte_target *out = &p->step->out;
-    const ptrdiff_t size = csdf_bytes_of(&layer->into);
-    uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel * size;
-    int32_t sums[AT_ONCE];
-    for (int32_t c = 0; c < p->n; c += LEAST)
-        if (layer->flip)
-            channels(p, seen, least(c, p->n - LEAST), UNSIGNED, sums);
-        else
-            channels(p, seen, least(c, p->n - LEAST), SIGNED, sums);
-    for (int32_t c = 0; c < p->n; c += 16)
-        CSDF_RESCALED(&layer->into)(&layer->into, p->channel + c, least(16, p->n - c), sums + c, 1, to + c * size, 0);
-}
-
-#endif
-
-/* What a pixel sees. lines: of its row. */
-static void look(const part *p, const uint8_t *const *lines, const uint8_t *padding, int32_t x, const uint8_t **to)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const int32_t high = layer->kernel_h, width = p->step->width;
-    int32_t in = x * layer->stride_w - layer->pad_left;
-    for (int32_t k = layer->kernel_w; k > 0; k--, in += layer->dilation_w) {
-        const ptrdiff_t from = (ptrdiff_t)in * p->piece->stride;
-        const uint8_t *const none = in >= 0 && in < width ? NULL : padding;
-        for (int32_t y = 0; y < high; y++)
-            *to++ = none ? none : lines[y] ? lines[y] + from : padding;
-        if (high % 2)
-            *to++ = NULL;
-    }
-}
-
-static void slab(const part *p)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const csdf_byte_target *out = &p->step->out;
-    const int32_t by_pairs = p->n >= LEAST && pairs_of(layer) <= MOST_PAIRS;
-    const uint8_t *lines[2 * MOST_PAIRS], *seen[2 * MOST_PAIRS];
-    uint8_t padding[AT_ONCE];
-    memset(padding, layer->padding ^ layer->flip, sizeof padding);
-    for (int32_t row = 0; row < out->count; row++) {
-        for (int32_t y = 0; y < layer->kernel_h && by_pairs; y++)
-            lines[y] = line_of(p, row, y);
-        for (int32_t x = out->column; x < out->column + out->columns; x++)
-            if (by_pairs) {
-                look(p, lines, padding, x, seen);
-                pixel(p, seen, row, x);
-            } else {
-                tapped(p, row, x);
-            }
-    }
-}
+#include "depthwise_boards.h"
 
 #else
 

@@ -71,9 +71,12 @@ static void looking(const line *l)
         out[i] = table[in[i]];
 }
 
+#define USED(operation, kernel) (CSDF_MAY(map_bytes__operation, operation) ? (kernel) : NULL)
+
 void csdf_map_bytes(const csdf_byte_map_step *step)
 {
-    static void (*const kernels[])(const line *) = {looking, adding, multiplying, quantizing, dequantizing};
+    static void (*const kernels[])(const line *) = {USED(CSDF_TABLE, looking), USED(CSDF_ADD_BYTES, adding),
+        USED(CSDF_MULTIPLY_BYTES, multiplying), USED(CSDF_QUANTIZE, quantizing), USED(CSDF_DEQUANTIZE, dequantizing)};
     every_line(step, kernels[step->operation]);
 }
 

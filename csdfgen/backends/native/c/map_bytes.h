@@ -40,16 +40,21 @@ CSDF_INLINE void each(const line *given, sixteen *compute, ptrdiff_t from, ptrdi
     const line *const l = &own;
     own.step = &step;
     const ptrdiff_t a = l->unit[0] ? from : 0, b = l->unit[1] ? from : 0;
-    ptrdiff_t i = 0;
-    for (; i + 16 <= l->n; i += 16)
-        compute(l, l->out + i * to, l->in[0] + i * a, l->in[1] + i * b);
-    if (i < l->n) {
-        const size_t rest = (size_t)(l->n - i);
-        uint8_t some[2][64] = {{0}}, made[64];
-        memcpy(some[0], l->in[0] + i * a, a ? rest * (size_t)a : 1);
-        memcpy(some[1], l->in[1] + i * b, b ? rest * (size_t)b : 1);
-        compute(l, made, some[0], some[1]);
-        memcpy(l->out + i * to, made, rest * (size_t)to);
+    for (ptrdiff_t i = 0; i < l->n; i += 16) {
+        const uint8_t *x = l->in[0] + i * a, *y = l->in[1] + i * b;
+        uint8_t *out = l->out + i * to, some[2][64], made[64];
+        const ptrdiff_t rest = l->n - i;
+        if (rest < 16) {
+            memset(some, 0, sizeof some);
+            memcpy(some[0], x, a ? (size_t)(rest * a) : 1);
+            memcpy(some[1], y, b ? (size_t)(rest * b) : 1);
+            x = some[0];
+            y = some[1];
+            out = made;
+        }
+        compute(l, out, x, y);
+        if (rest < 16)
+            memcpy(l->out + i * to, made, (size_t)(rest * to));
     }
 }
 

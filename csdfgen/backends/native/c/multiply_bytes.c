@@ -130,7 +130,7 @@ static void finish(const csdf_byte_multiply_step *step, const int32_t *made, con
         for (int32_t i = 0; i < rows; i++)
             for (int32_t o = 0; o < n; o++)
                 sums[i * CSDF_PANEL + o] = made[(ptrdiff_t)i * columns + c + o] + more[i];
-        CSDF_RESCALED(into)(into, 0, n, sums, rows, (uint8_t *)becomes, CSDF_PANEL * size);
+        CSDF_RESCALED(1, into)(into, 0, n, sums, rows, (uint8_t *)becomes, CSDF_PANEL * size);
         for (int32_t i = 0; i < rows; i++, from += CSDF_PANEL * size) {
             uint8_t *to = out[i] + c * apart;
             for (int32_t o = 0; o < n; o++, to += apart)

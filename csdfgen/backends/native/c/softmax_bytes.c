@@ -5,7 +5,12 @@
  */
 #include "bytes.h"
 
+/* LINES: whose sums are in registers; several, where a processor starts a sum before the one before it has ended. */
+#if CSDF_LANES == 1 || defined(CSDF_HELIUM)
+enum { LINES = 1, AT_ONCE = 16, BYTES = 256 };
+#else
 enum { LINES = 4, AT_ONCE = 16, BYTES = 256 };
+#endif
 
 /* Lines: addresses of some bytes, of which each has the next `apart` bytes behind it. */
 typedef struct some_lines {
@@ -99,11 +104,14 @@ static void compute(const csdf_byte_softmax_step *step, const csdf_bounds *bound
     }
 }
 
+/* Whether all lines have few terms. */
+#define FEW (2 * (int64_t)CSDF_MOST(softmax_bytes__size) < BYTES - CSDF_MOST(softmax_bytes__first))
+
 void csdf_softmax_bytes(const csdf_byte_softmax_step *step)
 {
     const csdf_bounds bounds = csdf_bounds_of(step->zero, step->low, step->high);
     const int32_t each = step->blocks * step->inner, all = step->count * each;
-    const int few = 2 * step->size < BYTES - step->first;
+    const int few = FEW || 2 * step->size < BYTES - step->first;
     for (int32_t line = 0; line < all; line += LINES) {
         const int some = least(all - line, LINES);
         some_lines lines;

@@ -160,7 +160,7 @@ static void multiply(const shape *f, int32_t channel, int32_t n, int32_t begin, 
             back(sums[0] + k * CSDF_PANEL, CSDF_PAIR_PIXELS * CSDF_PANEL, y);
             for (int32_t r = 0; r < high; r++) {
                 uint8_t *line = out->rows[tile / f->image * f->each + row + r];
-                CSDF_RESCALED(&step->layer->into)(&step->layer->into, channel, n, y[r][0], wide,
+                CSDF_RESCALED(1, &step->layer->into)(&step->layer->into, channel, n, y[r][0], wide,
                     line + (ptrdiff_t)(out->column + x) * out->stride + channel, out->stride);
             }
         }
