@@ -341,7 +341,7 @@ bound: padding at the right is read from the next row
 - const int32_t high = most(low, least(some, step->width - from));
 + const int32_t high = most(low, least(some, step->width + 1 - from));
 lost: zero points of weights are not taken away
-- if (o->zeros)
+- if (CENTRES && o->zeros)
 -                     centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
 + if (o->zeros && pixels < 0)
 +                     centre(o->zeros + panel, t.bytes + at, &p, pixels, to);
