@@ -15,6 +15,8 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.ops.integers import multipliers, shift_exactly
 from runtime.session import Executable
+from tests.board_networks import absent
+from tests.emitted import Program
 from tests.native_steps import MACHINES, compiler_missing, on_each_machine
 from tests.tflite_files import NO_SCHEMA, Array, settle
 
@@ -169,3 +171,26 @@ def test_ten_seconds_of_networks_that_listen(path: Path) -> None:
         made = compiled({**feed, x.name: given})
         feed = {key: np.array(made[state.output]) for key, state in states.items()}
         np.testing.assert_array_equal(made[name], invoked(interpreter, [given]))
+
+
+@pytest.mark.networks
+@pytest.mark.skipif(not wake_words(), reason="pymicro-wakeword is not installed")
+@pytest.mark.parametrize("target", ["cortex-m7", "cortex-m55"])
+def test_a_network_that_listens_on_a_board(target: str, tmp_path: Path) -> None:
+    """States are outputs of a step and inputs of the next one; their first values are in the file."""
+    absent("arm-none-eabi-gcc", "qemu-system-arm", "make")
+    path = wake_words()[-1]
+    network, states = csdfgen.load(path), csdfgen.read_states(path)
+    plans = [
+        csdfgen.plan(network, backend=backend, requantize="integer", goal="memory")
+        for backend in ("native", "numpy")
+    ]
+    program, compiled = Program(plans[0], tmp_path, target=target), runtime.compile(plans[1])
+    feed = {name: state.initial for name, state in states.items()}
+    (x,) = (t for t in network.inputs if t.name not in states)
+    for given in sound(4, x.shape):
+        found, wanted = (made({**feed, x.name: given}) for made in (program, compiled))
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[name], array)
+        feed = {key: found[state.output] for key, state in states.items()}
+    assert any(np.any(value != states[key].initial) for key, value in feed.items())
