@@ -4,7 +4,7 @@ writes the headers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -87,12 +87,30 @@ def _dots(of: _Products, vectors: int, pixels: int) -> Iterator[str]:
             for i in range(pixels)
         ],
         puts=[{"put": put} for put in puts],
+        by_element=of.terms == vectors == 4,
+        panel=PANEL,
+        elements=[
+            {
+                "low_two": f"{PANEL * n}",
+                "high_two": f"{PANEL * n + PANEL // 2}",
+                "first_two": _added_by(n, pixels, (0, 1)),
+                "last_two": _added_by(n, pixels, (2, 3)),
+            }
+            for n in range(4)
+        ],
     )
 
 
 def _added(i: int, vectors: int) -> str:
     """The products of a pixel, added to its sums."""
     return " ".join(f"DOT(a{i}_{v}, x{i}, w{v})" for v in range(vectors))
+
+
+def _added_by(n: int, pixels: int, vectors: Sequence[int]) -> str:
+    """The products of the n-th of four times four values of all pixels, added to some vectors of their sums."""
+    return " ".join(
+        f"CSDF_DOT_BY(a{i}_{v}, x{i}, w{v}, {n});" for v in vectors for i in range(pixels)
+    )
 
 
 _WIDE = ((4, 6), (3, 8), (2, 12), (1, 12))

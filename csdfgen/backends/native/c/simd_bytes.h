@@ -327,6 +327,9 @@ CSDF_INLINE csdf_sum csdf_none(void) { return vdupq_n_s32(0); }
 CSDF_INLINE csdf_four csdf_spread(const csdf_e *at) { return vreinterpretq_s8_s32(vdupq_n_s32(csdf_word(at))); }
 CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return vld1q_s8(at); }
 CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w) { return vdotq_s32(sum, w, x); }
+/* Four times four values of a pixel, of which the n-th four are multiplied: see simd.h. */
+CSDF_INLINE csdf_four csdf_sixteen(const csdf_e *at) { return vld1q_s8(at); }
+#define CSDF_DOT_BY(sum, x, w, n) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
 CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
 {
     vst1q_s32(at, vaddq_s32(a, vld1q_s32(from)));

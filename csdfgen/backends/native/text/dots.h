@@ -12,7 +12,27 @@ static void @name@_@pixels@(const @low@e *x, ptrdiff_t pitch, const @weight@ *we
 @for rows@
         @low@sum @none@;
 @end@
-        for (ptrdiff_t k = 0; k < @terms@ * steps; k += @terms@, w += @moved@) {
+        ptrdiff_t k = 0;
+@if by_element@
+#ifdef CSDF_DOT_BY
+        for (; k + 16 <= 4 * steps; k += 16, w += 16 * @panel@) {
+@for rows@
+            const csdf_four x@i@ = csdf_sixteen(p@i@ + k);
+@end@
+@for elements@
+            {
+                CSDF_LOAD_TWO(w0, w1, w, @low_two@);
+                @first_two@
+            }
+            {
+                CSDF_LOAD_TWO(w2, w3, w, @high_two@);
+                @last_two@
+            }
+@end@
+        }
+#endif
+@end@
+        for (; k < @terms@ * steps; k += @terms@, w += @moved@) {
 @for taps@
             @low@taps w@v@ = @low@weights(w + @place@ * @size@OUTS); @size@KEEP_TAPS(w@v@);
 @end@
