@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 import numpy as np
 
 from csdfgen.emission.emit import emit
-from csdfgen.emission.names import TYPES, identifier, identifiers
+from csdfgen.emission.names import PARAMETERS, TYPES, identifier, identifiers
 from csdfgen.emission.targets import TARGETS
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
@@ -133,8 +133,16 @@ class Program:
         if self.bare:
             self.said = self.make("run", f"ARGS={' '.join(words)}")
         else:
-            run(*self.start, f"./{program}", *words, folder=self.folder)
+            self.execute(program, *words)
         return self.parsed((self.folder / "output.bin").read_bytes())
+
+    def execute(self, program: str, *words: str) -> None:
+        """Run a program of the folder; it must succeed."""
+        run(*self.start, f"./{program}", *words, folder=self.folder)
+
+    def link(self, source: str) -> None:
+        """Make a program of a source that was put into the folder."""
+        self._link(source)
 
     def parsed(self, data: bytes) -> dict[str, np.ndarray]:
         """All outputs, one after the other."""
@@ -163,7 +171,7 @@ def driver(title: str, network: Network) -> Iterator[str]:
     """A program like main.c, that pushes rows: of every input in turn, as they are wanted."""
     keys = [tensor.name for tensor in network.inputs] + [one.name for one in network.outputs]
     name = identifier(title)
-    words = identifiers(keys, without=[name, "arena"])
+    words = identifiers(keys, without=[name, *PARAMETERS])
     inputs = list(zip(words, network.inputs, strict=False))
     yield f'#include "{name}.h"\n#include <stdio.h>\n#include <string.h>\nstatic int32_t image;'
     outputs = []

@@ -18,7 +18,7 @@ from csdfgen.backends.registry import choose_backend, find_backend, replace_back
 from csdfgen.emission import board, project
 from csdfgen.emission.account import Account, Demand, account_memory
 from csdfgen.emission.kernels import collect_sources, list_shared
-from csdfgen.emission.names import identifiers, network_name
+from csdfgen.emission.names import PARAMETERS, identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
@@ -134,7 +134,7 @@ def make_unit(
         raise ModelError("has no outputs", where=title)
     name = name or network_name(title)
     ends = [*(one.name for one in network.inputs), *(one.name for one in network.outputs)]
-    words = identifiers(ends, without=[timed or name, "arena"])
+    words = identifiers(ends, without=[timed or name, *PARAMETERS])
     constants = {
         output.name: word
         for output, word in zip(network.outputs, words[len(network.inputs) :], strict=True)
@@ -159,7 +159,7 @@ def fill(
     for one in () if oversize else (unit, *more):
         _check_memory(one, machine)
     name, constants = unit.name, unit.tables.blob
-    called = {"csdf_run"}.union(*(one.tables.called() for one in (unit, *more)))
+    called = {"csdf_enter"}.union(*(one.tables.called() for one in (unit, *more)))
     files = collect_sources(called, machine.lanes)
     large = constants.size >= literals
     inner = scratch / project.KERNELS

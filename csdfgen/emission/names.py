@@ -15,6 +15,9 @@ TYPES = {
 }
 """Stored type -> type of an element in C; a float16 or bfloat16 is stored as its 16 bits."""
 
+PARAMETERS = ("arena", "net")
+"""Names in functions that have the arrays of a network as parameters."""
+
 _LONGEST = 40
 
 _WORDS = """

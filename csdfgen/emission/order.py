@@ -1,4 +1,4 @@
-"""In which order does emitted C work? A program as tasks: records of instructions, and rows between arrays and arena.
+"""In which order does emitted C work? A program as tasks: firings, and rows between arrays and arena.
 
 The order of a frame is a list of task numbers, because firings with equal instructions are one task. Rows of an input or
 output are moved one by one: a side lists, for each row that an actor takes or that an output gets, the place of the row
@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 
 from csdfgen.backends.native.structures import type_size
-from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
-from csdfgen.emission.tables import Blob, Pool, Tables
+from csdfgen.emission.macros import LITERAL, NUMBER, Token
+from csdfgen.emission.tables import Blob, Pool, Tables, list_places
 from csdfgen.errors import PlanError
 from csdfgen.lowering.program import Condition, Delivery, Feed, Program, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.planning import buffers
 from csdfgen.planning.plan import Plan
-from csdfgen.program.instructions import Array, Constants, Ref
+from csdfgen.program.instructions import PADDING, Array, Constants, Ref
 from csdfgen.program.steps import Backend, Step, View
 
 SMALL = 4
@@ -121,7 +121,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Rows [first, first + count) of a side; with side -1 `count` records starting at `first`; with side -2 a condition, the
+    """Rows [first, first + count) of a side; with side -1 `count` firings from `first` on; with side -2 a condition, the
     byte of the arena at `first`: unless it is the lowest bit of `count`, as many tasks as the other bits say are left out.
     """
 
@@ -141,7 +141,7 @@ class ProgramTables:
     def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
         program, plan = made.program, made.plan
         self.program, self.arguments, self.blob = program, arguments, blob
-        self.images = program.images
+        self.images, self.arena_bytes = program.images, plan.planned_bytes
         self.constants = {
             name: (array, blob.find(at.offset)) for name, (array, at) in made.outputs.items()
         }
@@ -161,7 +161,7 @@ class ProgramTables:
         delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
         self._taken = [task for tasks in fed for task in tasks]
         tasks: dict[Task, int] = {}
-        records = self.pools.pool("csdf_record", "{%s, %s}")
+        firings = self.pools.pool("firing", "{%s, %s}")
         known: dict[tuple[int, ...], Task] = {}
         open_: tuple[int, tuple[Condition, ...]] = 0, ()
         for actor, firing, code, found, gives, guards in zip(
@@ -171,7 +171,7 @@ class ProgramTables:
                 if code not in known:
                     some = [program.instructions[number] for number in code]
                     self.kernels.update(f"csdf_{one.kernel}" for one in some)
-                    known[code] = Task(-1, records.add(list(map(self.pools.add, some))), len(some))
+                    known[code] = Task(-1, firings.add(list(map(self.pools.add, some))), len(some))
                     self.pools.mark()
                 found.append(known[code])
             found += gives
@@ -189,18 +189,37 @@ class ProgramTables:
     @property
     def size(self) -> int:
         """Bytes of all tables and of the order, where a pointer has `SMALL` bytes, as on a microcontroller."""
-        own = {"part": type_size("csdf_transfer", SMALL) + SMALL, "side": 12 + SMALL}
+        bits = self.bits
+        own = {
+            "part": type_size("csdf_transfer", SMALL) + SMALL,
+            "side": 12 + SMALL,
+            "call": 3 * SMALL,
+            "firing": bits["firing"] // 4,
+            "place": bits["place"] // 8,
+        }
         pools = sum(
             len(pool.rows) * (own[kind] if kind in own else type_size(kind, SMALL))
             for kind, pool in self.pools.by_type.items()
         )
         ports = len(self.arguments) * type_size("csdf_port", SMALL)
-        return pools + ports + 12 * len(self.tasks) + len(self.order) * self.index_bytes
+        return (
+            pools
+            + ports
+            + 3 * len(self.tasks) * bits["task"] // 8
+            + len(self.order) * bits["order"] // 8
+        )
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of the number of a task."""
-        return 2 if len(self.tasks) < 1 << 16 else 4
+    @cached_property
+    def bits(self) -> dict[str, int]:
+        """Bits of the numbers in tables: of tasks, of firings, in tasks, and of places in the arena."""
+        count = {kind: len(pool.rows) for kind, pool in self.pools.by_type.items()}
+        most = {
+            "order": len(self.tasks),
+            "firing": max(count.get("call", 0), count.get("place", 0)),
+            "task": 2 * max((max(one.first, one.count) for one in self.tasks), default=0),
+            "place": self.arena_bytes,
+        }
+        return {name: 16 if number < 0xFFFF else 32 for name, number in most.items()}
 
     @property
     def copies(self) -> set[str]:
@@ -288,7 +307,7 @@ class ProgramTables:
         table = pool("side", "{%s, %s, %s, %s}")
         dims = pool("csdf_dim", "{%s, %s, %s, %s, %s}")
         numbers = pool("int32_t", name="numbers")
-        places = pool("void *const", name="places")
+        places = pool("place")
         for side in self._sides:
             low, high = min(side.rows), max(side.rows)
             found: list[tuple[Token, ...]] = []
@@ -297,10 +316,10 @@ class ProgramTables:
                     (axis for axis, size in enumerate(view.shape) if size > 1),
                     key=lambda axis: view.shape[axis],
                 )
-                at: list[tuple[Token, ...]] = [
-                    ((ARENA, side.rows[row][number]),) if row in side.rows else ((LITERAL, "NULL"),)
+                at = list_places(
+                    side.rows[row][number] if row in side.rows else PADDING
                     for row in range(low, high + 1)
-                ]
+                )
                 found.append(
                     (
                         _ints(dims, [(view.shape[k], view.strides[k], 0, 0, 0) for k in axes]),

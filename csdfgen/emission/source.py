@@ -94,25 +94,29 @@ class Unit:
         """The members of `data` as NAME_run takes them."""
         return ", ".join(f"data.{word}" for word, _ in self.arrays())
 
-    def parameters(self) -> str:
-        """The parameters of NAME_run."""
+    def parameters(self, *before: str) -> str:
+        """The parameters of a function that executes a frame: the arrays, behind others."""
         found = [
             f"{'const ' * (number < len(self.inputs))}{kind} *{word}"
             for number, (word, kind) in enumerate(self.arrays())
         ]
-        return ", ".join(found) or "void"
+        return ", ".join((*before, *found)) or "void"
 
-    def called(self) -> str:
-        """The declaration of the function that executes a frame."""
-        if not self.timed:
+    def called(self, own: bool = True) -> str:
+        """The declaration of the function that executes a frame. own: in memory of its own, or of other plans that are timed."""
+        if self.timed:
+            parameters = [one for one in (self.parameters(),) if one != "void"]
+            return f"void {self.name}_timed({', '.join((*parameters, 'uint64_t *ticks'))})"
+        if own:
             return f"void {self.name}_run({self.parameters()})"
-        parameters = [one for one in (self.parameters(),) if one != "void"]
-        return f"void {self.name}_timed({', '.join((*parameters, 'uint64_t *ticks'))})"
+        return f"void {self.name}_run_in({self.parameters(f'{self.name}_t *net')})"
 
-    def push(self, argument: Argument) -> str:
-        """The declaration of the function that takes a row of an input."""
-        name = f"{self.name}_push_row" + (f"_{argument.word}" if len(self.inputs) > 1 else "")
-        return f"int {name}(const {TYPES[argument.tensor.dtype]} *row)"
+    def push(self, argument: Argument, stream: bool = False) -> str:
+        """The declaration of the function that takes a row of an input. stream: of a stream that the caller names."""
+        name = f"{self.name}{'_stream' * stream}_push_row"
+        name += f"_{argument.word}" if len(self.inputs) > 1 else ""
+        before = f"{self.name}_stream *stream, " if stream else ""
+        return f"int {name}({before}const {TYPES[argument.tensor.dtype]} *row)"
 
 
 def _row(argument: Argument) -> str:
@@ -145,6 +149,7 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "strides": ", ".join(map(str, one.strides)),
         "row_strides": ", ".join(map(str, one.row_strides)),
         "push": unit.push(one),
+        "stream_push": unit.push(one, stream=True),
     }
 
 
@@ -157,7 +162,8 @@ def _common(unit: Unit) -> dict[str, Any]:
     names = ", ".join(f"{number} {one['word']}" for number, one in enumerate(inputs))
     return {
         **unit.words,
-        "called": unit.called(),
+        "called": unit.called(own=False),
+        "static_called": unit.called(),
         "arguments": arguments,
         "inputs": inputs,
         "outputs": outputs,
@@ -212,12 +218,16 @@ def source(unit: Unit) -> Iterator[str]:
         owner_macro=owner.upper(),
         arena_map=arena_map(unit.plan),
         timed=unit.timed,
-        kernels=[f"void {kernel}(const void *step);" for kernel in kernels],
+        declared=[f"void {kernel}(const void *step);" for kernel in kernels],
+        kernels=tables.kernels,
+        functions=tables.pools.functions(),
+        more="".join(f", {word}" for word, _ in unit.arrays()),
+        unused=not (unit.timed or tables.kernels or tables.arguments),
         pools=tables.pools.source(),
         task_count=len(tables.tasks),
         tasks=wrap_words(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks),
         order_count=len(tables.order),
-        index_bits=8 * tables.index_bytes,
+        **{f"{kind}_bits": bits for kind, bits in tables.bits.items()},
         order=wrap_words(map(str, tables.order)),
         ends=wrap_words(numbers.get(actor, "NOBODY") for actor in tables.ends),
         ports=len(tables.arguments),
@@ -275,6 +285,7 @@ def _frame(unit: Unit, rounds: bool) -> Iterator[str]:
         timed=unit.timed,
         branches=tables.branches,
         kernels=tables.kernels,
+        base=f"{unit.timed}_times_arena.bytes" if unit.timed else "net->arena.bytes",
         share=f" / {tables.images}" if tables.images > 1 else "",
     )
 

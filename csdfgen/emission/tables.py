@@ -1,8 +1,10 @@
 """How do instructions become initialisers of C? Field by field; a reference is written by the pool that it points into.
 
-The source has `A(offset)` for the arena, `W(offset)` for weights, and `table + index`, and so does not depend on the size of
-a pointer. All tables of a type are one array, in which equal tables, and parts of other tables, are stored once. `macros`
-makes the source short.
+The source has `W(offset)` for weights, and `table + index`, and so does not depend on the size of a pointer. All tables of a
+type are one array, in which equal tables, and parts of other tables, are stored once. `macros` makes the source short.
+
+The caller says where the arena is, so that tables have no addresses in it. A step is stored without them, once for all firings
+that differ in nothing else: a call. A function copies the step to the stack and fills in the places of a firing.
 
 The blob contains packed weights, biases and scalars: of every array the part that something refers to. Overlapping parts are
 one piece, and equal pieces are stored once. Pieces of at least 64 bytes start at multiples of 64, others at multiples of 8.
@@ -13,16 +15,20 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.native.structures import Structure, kernel_structure, list_slots, structure
+from csdfgen.backends.native.structures import (
+    Structure,
+    kernel_structure,
+    list_slots,
+    structure,
+)
 from csdfgen.emission.macros import (
-    ARENA,
     LITERAL,
     NUMBER,
     WEIGHTS,
@@ -47,6 +53,18 @@ def _text(found: Structure) -> str:
         text = "%s" if one.inner is None else _text(one.inner)
         texts.append(f"{{{', '.join([text] * one.count)}}}" if one.count else text)
     return f"{{{', '.join(texts)}}}"
+
+
+@cache
+def _slot_names(found: Structure) -> tuple[str, ...]:
+    """The slots of a structure as C names them."""
+    names: list[str] = []
+    for one in found.fields:
+        for number in range(max(1, one.count)):
+            name = f"{one.name}[{number}]" if one.count else one.name
+            inner = ("",) if one.inner is None else (f".{end}" for end in _slot_names(one.inner))
+            names += (name + end for end in inner)
+    return tuple(names)
 
 
 def _number(value: float, kind: str) -> str:
@@ -191,6 +209,64 @@ class Pool:
         yield "};"
 
 
+# Calls --------------------------------------------------------------------------------------------
+
+_UNROLLED = 4
+"""Most places of a table that are filled in one by one."""
+
+
+@dataclass
+class Call:
+    """What a firing fills in: into a structure of this type, copies of structures that it refers to, as (where, type, count),
+    and places, as (where, type of what is pointed to, number in a table, or 0 of a single one). places: offsets in the arena.
+    """
+
+    kind: str
+    copies: list[tuple[str, str, int]] = field(default_factory=list)
+    fills: list[tuple[str, str, int]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+    def fill(self, where: str, pointee: str, offsets: Sequence[int], count: int = 0) -> None:
+        """Fill in a place, or a table of `count` places."""
+        self.fills.append((where, pointee, count))
+        self.places += offsets
+
+    @property
+    def form(self) -> Hashable:
+        """What calls that one function serves have in common."""
+        return self.kind, tuple(self.copies), tuple(self.fills)
+
+    def source(self, name: str, padded: set[int]) -> Iterator[str]:
+        """The function of C. padded: numbers of places that may be padding."""
+        yield f"static void {name}(const call *now, const place *at, unsigned char *base)"
+        yield "{"
+        yield f"    {self.kind} step = *(const {self.kind} *)now->step;"
+        for number, (where, kind, count) in enumerate(self.copies):
+            yield f"    {kind} s{number}[{count}];"
+            yield f"    memcpy(s{number}, {where}, sizeof s{number});"
+            yield f"    {where} = s{number};"
+        first = 0
+        for number, (where, pointee, count) in enumerate(self.fills):
+            numbers = range(first, first + max(1, count))
+            place = "ROW" if padded.intersection(numbers) else "AT"
+            if count > _UNROLLED:
+                yield f"    {pointee}t{number}[{count}];"
+                yield f"    for (int32_t k = 0; k < {count}; k++)"
+                yield f"        t{number}[k] = {place}({first} + k);"
+            elif count:
+                texts = ", ".join(f"{place}({at})" for at in numbers)
+                yield f"    {pointee}t{number}[{count}] = {{{texts}}};"
+            yield f"    {where} = {f't{number}' if count else f'AT({first})'};"
+            first = numbers.stop
+        yield "    now->kernel(&step);"
+        yield "}"
+
+
+def list_places(offsets: Iterable[int]) -> list[tuple[Token, ...]]:
+    """Offsets in the arena as the elements of a table; padding is none."""
+    return [((LITERAL, "NONE") if at == PADDING else (NUMBER, at),) for at in offsets]
+
+
 # All of them --------------------------------------------------------------------------------------
 
 
@@ -203,6 +279,8 @@ class Tables:
         self._constants, self._blob = constants, blob
         self.by_type: dict[str, Pool] = {}
         self._placed: dict[tuple[Ref, str], Token] = {}
+        self._moving: dict[Ref, bool] = {}
+        self._forms: dict[Hashable, tuple[Call, set[int]]] = {}
 
     @property
     def pools(self) -> list[Pool]:
@@ -223,7 +301,7 @@ class Tables:
 
     def source(self) -> Iterator[str]:
         """The definitions of all pools that have rows."""
-        taken = {ARENA, WEIGHTS}
+        taken = {WEIGHTS}
         for pool in self.pools:
             if not pool.rows:
                 continue
@@ -252,32 +330,83 @@ class Tables:
         for pool in self.by_type.values():
             pool.marks.add(len(pool.rows))
 
-    def add(self, made: Instruction) -> tuple[Token, ...]:
-        """The fields of a record for an instruction: its kernel and its step."""
-        step = self._records(kernel_structure(made.kernel), [list_slots(made)])
-        return (LITERAL, f"csdf_{made.kernel}"), step
+    def functions(self) -> Iterator[str]:
+        """The functions that calls are made by."""
+        for number, (call, padded) in enumerate(self._forms.values()):
+            yield from call.source(f"fire_{number}", padded)
+            yield ""
 
-    def _records(self, kind: Structure, rows: Sequence[Sequence[Any]]) -> Token:
-        """Add structures of one kind, and return their place. rows: the values of their slots."""
-        pool = self.pool(kind.name, _text(kind))
-        return pool.name, pool.add(
-            [
+    def add(self, made: Instruction) -> tuple[Token, ...]:
+        """The fields of a firing for an instruction: its call, and its first place."""
+        kind = kernel_structure(made.kernel)
+        call = Call(kind.name)
+        step = self._hollow(kind, [list_slots(made)], call, "step")
+        _, padded = self._forms.setdefault(call.form, (call, set()))
+        padded.update(number for number, at in enumerate(call.places) if at == PADDING)
+        fire = f"fire_{list(self._forms).index(call.form)}"
+        fields = (LITERAL, fire), (LITERAL, f"csdf_{made.kernel}"), step
+        number = self.pool("call", "{%s, %s, %s}").add([fields])
+        first = self.pool("place").add(list_places(call.places)) if call.places else 0
+        return (NUMBER, number), (NUMBER, first)
+
+    def _hollow(
+        self, kind: Structure, rows: Sequence[Sequence[Any]], call: Call, *names: str
+    ) -> Token:
+        """Add structures of one kind without their places in the arena, which a call fills in. names: of the structures there."""
+        found = []
+        for name, row in zip(names, rows, strict=True):
+            where = [f"{name}.{slot}" for slot in _slot_names(kind)]
+            found.append(
                 tuple(
-                    self._place(value, slot.type)
+                    self._open(value, slot.type, at, call)
                     if slot.pointer
                     else (NUMBER, _number(value, slot.type))
-                    for slot, value in zip(kind.slots, row, strict=True)
+                    for slot, value, at in zip(kind.slots, row, where, strict=True)
                 )
-                for row in rows
-            ]
-        )
+            )
+        pool = self.pool(kind.name, _text(kind))
+        return pool.name, pool.add(found)
+
+    def _open(self, ref: Ref | None, pointee: str, where: str, call: Call) -> Token:
+        """A reference as a token; NULL for one into the arena, which a call fills in at `where`."""
+        if ref is None or not self._moves(ref):
+            return self._place(ref, pointee)
+        if ref.pool == buffers.ARENA:
+            call.fill(where, "", [ref.offset])
+        elif find_row_pool(ref) == buffers.ARENA:
+            table = self._constants.rows_of(ref)
+            call.fill(where, pointee.removesuffix("const"), table, len(table))
+        else:
+            kind = structure(ref.pool)
+            rows = [kind.flat(row) for row in self._constants.rows_of(ref)]
+            names = [f"s{len(call.copies)}[{number}]" for number in range(len(rows))]
+            call.copies.append((where, kind.name, len(rows)))
+            return self._hollow(kind, rows, call, *names)
+        return LITERAL, "NULL"
+
+    def _moves(self, ref: Ref) -> bool:
+        """Whether a reference leads to the arena."""
+        if ref.pool == buffers.ARENA or find_row_pool(ref) == buffers.ARENA:
+            return True
+        if not ref.pool.startswith("csdf_"):
+            return False
+        if ref not in self._moving:
+            flat = structure(ref.pool).flat
+            self._moving[ref] = any(
+                type(value) is Ref and self._moves(value)
+                for row in self._constants.rows_of(ref)
+                for value in flat(row)
+            )
+        return self._moving[ref]
+
+    def _records(self, kind: Structure, rows: Sequence[Sequence[Any]]) -> Token:
+        """Add structures of one kind that do not refer to the arena, and return their place. rows: the values of their slots."""
+        return self._hollow(kind, rows, Call(kind.name), *[""] * len(rows))
 
     def _place(self, ref: Ref | None, pointee: str) -> Token:
         """A reference as a token. pointee: the type that it points to."""
         if ref is None:
             return LITERAL, "NULL"
-        if ref.pool == buffers.ARENA:
-            return ARENA, ref.offset
         if ref.pool == instructions.WEIGHTS:
             return WEIGHTS, self._blob.find(ref.offset)
         known = self._placed.get((ref, pointee))

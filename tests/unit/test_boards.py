@@ -172,8 +172,7 @@ def test_rows_on_a_board(tmp_path: Path) -> None:
     items = ram(program.folder / "small.map", board)
     mine = {key: size for key, size in items.items() if key.startswith("small.o: ")}
     assert mine.pop("small.o: arena") == -(-plan.planned_bytes // 8) * 8
-    # the position in the frame, and the sink: where it stands in the order, two pointers
-    assert mine.pop("small.o: stream") == 16
+    # its memory, the sink of two pointers, where it stands in the order, and a row of the output
     (scores,) = (one.tensor for one in plan.network.outputs if one.tensor is not None)
-    assert mine.pop("small.o: values") == scores.row_bytes
+    assert mine.pop("small.o: only") == 20 + scores.row_bytes
     assert not mine

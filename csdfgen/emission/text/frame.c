@@ -8,13 +8,13 @@ for (int32_t k = 0; k < ORDER; k++) {
     const task *now = tasks + order[k];
 @if branches@
     if (now->side == -2) {
-        k += left_out(now);
+        k += left_out(now, @base@);
         continue;
     }
 @end@
 @if kernels@
     if (now->side < 0)
-        csdf_run(records + now->first, now->count);
+        fire(firings + now->first, now->count, @base@);
 @end@
 @if pointers@
     for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {
@@ -22,7 +22,7 @@ for (int32_t k = 0; k < ORDER; k++) {
         const csdf_port *form = arrays + rows->port@share@;
         const int32_t number = now->first + row;
         if (at[rows->port])
-            move(rows, form, at[rows->port] + number * form->strides[0], number);
+            move(rows, form, at[rows->port] + number * form->strides[0], number, @base@);
     }
 @end@
 @if timed@

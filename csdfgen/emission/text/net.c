@@ -10,40 +10,41 @@
 #include <stddef.h>
 #include <string.h>
 
-@if timed@
-#define arena @owner@_times_arena
-@end@
 @unless timed@
-/* CSDF_ALIGNED: lines of cache. Where the arena and the constants lie can be said: SECTION. */
-#ifdef __GNUC__
-#define CSDF_ALIGNED __attribute__((aligned(64)))
-#ifdef @macro@_ARENA_SECTION
+#if defined(__GNUC__) && defined(@macro@_ARENA_SECTION)
 #define CSDF_PLACED __attribute__((section(@macro@_ARENA_SECTION)))
 #else
 #define CSDF_PLACED
 #endif
-#else
-#define CSDF_ALIGNED
-#define CSDF_PLACED
-#endif
-
-static union {
-    unsigned char bytes[@macro@_ARENA_BYTES + !@macro@_ARENA_BYTES];
-    float floats[1];
-    double doubles[1];
-    int64_t integers[1];
-} arena CSDF_ALIGNED CSDF_PLACED;
 
 @end@
 extern const unsigned char @owner@_weights[@owner_macro@_WEIGHTS_BYTES];
 
-#define A(byte) ((void *)(arena.bytes + (byte)))
 #define W(byte) ((const void *)(@owner@_weights + (byte)))
+
+/* An offset in the arena; NONE: padding. */
+typedef uint@place_bits@_t place;
+#define NONE ((place)-1)
+
+/* A kernel, what it works on, and who fills in the addresses that this lacks: those in the arena, which is at `base`. */
+typedef struct call {
+    void (*fire)(const struct call *now, const place *at, unsigned char *base);
+    void (*kernel)(const void *step);
+    const void *step;
+} call;
+
+#define AT(k) ((void *)(base + at[k]))
+#define ROW(k) (at[k] == NONE ? NULL : AT(k))
+
+/* A call, and the first of its places. */
+typedef struct firing {
+    uint@firing_bits@_t call, first;
+} firing;
 
 /* Pieces of rows: how they lie in the arena and in an array, and where in the arena each row's is. */
 typedef struct part {
     csdf_transfer move;
-    void *const *rows;
+    const place *rows;
 } part;
 
 /* Rows of a port from the first on, in so many pieces. */
@@ -52,20 +53,21 @@ typedef struct side {
     const part *parts;
 } side;
 
-/* Rows [first, first + count) of a side; with side -1 so many records from the first on. */
+/* Rows [first, first + count) of a side; with side -1 so many firings from the first on. */
 typedef struct task {
-    int32_t side, first, count;
+    int@task_bits@_t side, first, count;
 } task;
 
-@kernels@
+@declared@
 
+@functions@
 @pools@
 static const task tasks[@task_count@] = {
 @tasks@
 };
 
 enum { ORDER = @order_count@ };
-static const uint@index_bits@_t order[ORDER] = {
+static const uint@order_bits@_t order[ORDER] = {
 @order@
 };
 
@@ -77,6 +79,17 @@ static const uint16_t ends[ORDER] = {
 };
 
 @end@
+@if kernels@
+/* So many firings. */
+static void fire(const firing *now, int32_t count, unsigned char *base)
+{
+    for (const firing *last = now + count; now < last; now++) {
+        const call *what = calls + now->call;
+        what->fire(what, places + now->first, base);
+    }
+}
+
+@end@
 @if arguments@
 /* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */
 static const csdf_port arrays[@ports@] = {
@@ -85,15 +98,15 @@ static const csdf_port arrays[@ports@] = {
 @end@
 };
 
-/* A row between the arena and an array whose first element of it is at `base`. */
-static void move(const side *rows, const csdf_port *form, char *base, int32_t row)
+/* A row between the arena, at `base`, and an array whose first element of it is at `at`. */
+static void move(const side *rows, const csdf_port *form, char *at, int32_t row, unsigned char *base)
 {
     csdf_port port = *form;
-    port.base = base;
+    port.base = at;
     for (int32_t k = 0; k < rows->count; k++) {
         csdf_transfer one = rows->parts[k].move;
         one.port = &port;
-        one.memory = rows->parts[k].rows[row - rows->first];
+        one.memory = base + rows->parts[k].rows[row - rows->first];
         csdf_move(&one);
     }
 }
@@ -102,15 +115,19 @@ static void move(const side *rows, const csdf_port *form, char *base, int32_t ro
 @if branches@
 /* Tasks to leave out, those of a branch that was not taken. The task with side -2 in front of them is their condition: byte
  * `first` of the arena is the lowest bit of `count`, the other bits say how many they are. */
-static int32_t left_out(const task *now)
+static int32_t left_out(const task *now, const unsigned char *base)
 {
-    return (arena.bytes[now->first] != 0) == (now->count & 1) ? 0 : now->count >> 1;
+    return (base[now->first] != 0) == (now->count & 1) ? 0 : now->count >> 1;
 }
+
 @end@
 @called@
 {
 @if arguments@
     char *at[@pointer_count@];
+@end@
+@if kernels@
+    const csdf_mode csdf_before = csdf_enter();
 @end@
 @if rounds@
     for (int32_t image = 0; image < @batch@; image += @images@) {
@@ -124,7 +141,22 @@ static int32_t left_out(const task *now)
     if (@word@)
         memcpy(@word@, W(@offset@), @bytes@);
 @end@
+@if kernels@
+    csdf_leave(csdf_before);
+@end@
+@if unused@
+    (void)net;
+@end@
 }
+@unless timed@
+
+static @name@_t arena @macro@_ALIGNED CSDF_PLACED;
+
+@static_called@
+{
+    @name@_run_in(&arena@more@);
+}
+@end@
 @if streams@
 
 /* --- rows one by one ---------------------------------------------------------------------- */
@@ -136,88 +168,15 @@ static const csdf_port single[@ports@] = {
 @end@
 };
 
-static void hand_on(const side *rows, int32_t row);
-
-static struct {
-    @name@_sink sink;
-    int32_t at, done;
-} stream;
-
-/* Goes on until a row of an input is wanted; whether it is one of the next frame. */
-static int go_on(void)
+static void hand_on(@name@_stream *stream, const side *rows, int32_t row)
 {
-    int ended = 0;
-    for (;;) {
-        const task *now = tasks + order[stream.at];
-        if (now->side >= 0 && sides[now->side].port < @input_count@)
-            return ended;
-@if branches@
-        if (now->side == -2)
-            stream.at += left_out(now);
-@end@
-@if records@
-        if (now->side @records@)
-            csdf_run(records + now->first, now->count);
-@end@
-        if (now->side >= 0)
-            for (int32_t row = now->first; row < now->first + now->count; row++)
-                hand_on(sides + now->side, row);
-        if (++stream.at == ORDER) {
-            stream.at = 0;
-            ended = 1;
-        }
-    }
-}
-
-static int take(int32_t input, const void *row)
-{
-    const task *now = tasks + order[stream.at];
-    if (now->side < 0 || sides[now->side].port >= @input_count@) { /* before the first frame's first row */
-        (void)go_on();
-        now = tasks + order[stream.at];
-    }
-    if (input < 0 || sides[now->side].port != input)
-        return 0;
-    move(sides + now->side, single + input, (char *)row, now->first + stream.done);
-    if (++stream.done < now->count)
-        return 1;
-    stream.done = 0;
-    if (++stream.at < ORDER)
-        return 1 + go_on();
-    stream.at = 0;
-    return 2;
-}
-
-void @name@_begin(const @name@_sink *sink)
-{
-    stream.sink = *sink;
-    stream.at = stream.done = 0;
-}
-@for inputs@
-
-@push@
-{
-    return take(@number@, row);
-}
-@end@
-@if several@
-
-int @name@_wants(void)
-{
-    (void)take(-1, NULL);
-    return sides[tasks[order[stream.at]].side].port;
-}
-@end@
-
-static void hand_on(const side *rows, int32_t row)
-{
+    const @name@_sink *sink = &stream->sink;
     switch (rows->port) {
 @for outputs@
     case @number@:
-        if (stream.sink.@word@) {
-            static @type@ values[@least_row@];
-            move(rows, single + @number@, (char *)values, row);
-            (stream.sink.@word@)(stream.sink.user, row, values);
+        if (sink->@word@) {
+            move(rows, single + @number@, (char *)stream->@word@, row, stream->net->arena.bytes);
+            (sink->@word@)(sink->user, row, stream->@word@);
         }
         break;
 @end@
@@ -225,4 +184,95 @@ static void hand_on(const side *rows, int32_t row)
         break;
     }
 }
+
+/* Goes on until a row of an input is wanted; whether it is one of the next frame. */
+static int go_on(@name@_stream *stream)
+{
+    int ended = 0;
+    for (;;) {
+        const task *now = tasks + order[stream->at];
+        if (now->side >= 0 && sides[now->side].port < @input_count@)
+            return ended;
+@if branches@
+        if (now->side == -2)
+            stream->at += left_out(now, stream->net->arena.bytes);
+@end@
+@if records@
+        if (now->side @records@) {
+            const csdf_mode csdf_before = csdf_enter();
+            fire(firings + now->first, now->count, stream->net->arena.bytes);
+            csdf_leave(csdf_before);
+        }
+@end@
+        if (now->side >= 0)
+            for (int32_t row = now->first; row < now->first + now->count; row++)
+                hand_on(stream, sides + now->side, row);
+        if (++stream->at == ORDER) {
+            stream->at = 0;
+            ended = 1;
+        }
+    }
+}
+
+static int take(@name@_stream *stream, int32_t input, const void *row)
+{
+    const task *now = tasks + order[stream->at];
+    if (now->side < 0 || sides[now->side].port >= @input_count@) { /* before the first frame's first row */
+        (void)go_on(stream);
+        now = tasks + order[stream->at];
+    }
+    if (input < 0 || sides[now->side].port != input)
+        return 0;
+    move(sides + now->side, single + input, (char *)row, now->first + stream->done, stream->net->arena.bytes);
+    if (++stream->done < now->count)
+        return 1;
+    stream->done = 0;
+    if (++stream->at < ORDER)
+        return 1 + go_on(stream);
+    stream->at = 0;
+    return 2;
+}
+
+void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink)
+{
+    stream->net = net;
+    stream->sink = *sink;
+    stream->at = stream->done = 0;
+}
+@for inputs@
+
+@stream_push@
+{
+    return take(stream, @number@, row);
+}
+@end@
+@if several@
+
+int @name@_stream_wants(@name@_stream *stream)
+{
+    (void)take(stream, -1, NULL);
+    return sides[tasks[order[stream->at]].side].port;
+}
+@end@
+
+static @name@_stream only;
+
+void @name@_begin(const @name@_sink *sink)
+{
+    @name@_stream_begin(&only, &arena, sink);
+}
+@for inputs@
+
+@push@
+{
+    return take(&only, @number@, row);
+}
+@end@
+@if several@
+
+int @name@_wants(void)
+{
+    return @name@_stream_wants(&only);
+}
+@end@
 @end@

@@ -4,8 +4,8 @@
 @end@
  *
  * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other.
- * Static memory: an arena of @arena@ bytes and @weights@ bytes of constants;
- * one frame at a time. Nothing is allocated; of libraries only libm is used.
+ * A frame has an arena of @arena@ bytes, a @name@_t; constants have @weights@ bytes.
+ * Nothing is allocated; of libraries only libm is used.
 @for arguments@
  * @way@ @word@: @dtype@ @sizes@, '@place@'; @row@.
 @end@
@@ -36,8 +36,27 @@ extern "C" {
 #define @size@ @elements@
 @end@
 
+/* All that a frame writes. Frames in several of these may be computed at the same time: by a program and its interrupts, or by
+ * threads. Where they are, addresses are multiples of 8; of 64 they are fastest. */
+typedef struct @name@_t {
+    union {
+        unsigned char bytes[@macro@_ARENA_BYTES + !@macro@_ARENA_BYTES];
+        double doubles[1];
+        int64_t integers[1];
+    } arena;
+} @name@_t;
+
+#ifdef __GNUC__
+#define @macro@_ALIGNED __attribute__((aligned(64)))
+#else
+#define @macro@_ALIGNED
+#endif
+
 /* A frame. An output that is NULL is not stored. */
 @called@;
+
+/* The same in static memory, which is linked only where this function is called, or another one without a @name@_t. */
+@static_called@;
 
 @if streamed@
 /* There is no form that takes rows one by one: @streamed@. */
@@ -54,22 +73,40 @@ typedef struct @name@_sink {
 @end@
 } @name@_sink;
 
-/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every
- * output has memory of its own, @row_bytes@ bytes beside the arena. */
-void @name@_begin(const @name@_sink *sink);
+/* Where a frame stands whose rows come one by one, with a row of every output, @row_bytes@ bytes. */
+typedef struct @name@_stream {
+    @name@_t *net;
+    @name@_sink sink;
+    int32_t at, done;
+@for outputs@
+    @type@ @word@[@least_row@];
+@end@
+} @name@_stream;
+
+/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. */
+void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink);
 
 /* The next row of an input, from the first to the last; what can be computed with it is.
  * 0: another input's row is wanted first, nothing was done; 1: taken; 2: taken, and the frame
  * is complete: the next row begins the next. */
 @for inputs@
-@push@;
+@stream_push@;
 @end@
 
 @if several@
 /* The input whose row is wanted next: @several@. */
-int @name@_wants(void);
+int @name@_stream_wants(@name@_stream *stream);
 
 @end@
+/* The same of one stream, in the memory of @name@_run. */
+void @name@_begin(const @name@_sink *sink);
+@for inputs@
+@push@;
+@end@
+@if several@
+int @name@_wants(void);
+@end@
+
 @end@
 #ifdef __cplusplus
 }

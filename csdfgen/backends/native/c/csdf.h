@@ -658,6 +658,11 @@ typedef struct csdf_record {
 
 void csdf_run(const csdf_record *records, int32_t count);
 
+/* Before kernels that are called one by one, and behind them: how the processor takes subnormal numbers. */
+typedef uint64_t csdf_mode;
+csdf_mode csdf_enter(void);
+void csdf_leave(csdf_mode before);
+
 /* An array of the caller, set before a frame: where it starts (NULL: nothing is copied), the kernel
  * (csdf_copy_..., csdf_from_..._to_...) that copies between its elements and the program's, and bytes from
  * one element to the next along each of its axes. */

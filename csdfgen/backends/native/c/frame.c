@@ -10,6 +10,10 @@ void csdf_run(const csdf_record *records, int32_t count)
     csdf_set_mode(before);
 }
 
+csdf_mode csdf_enter(void) { return (csdf_mode)csdf_flushing(); }
+
+void csdf_leave(csdf_mode before) { csdf_set_mode((csdf_float_mode)before); }
+
 void csdf_move(const void *step)
 {
     const csdf_transfer *t = step;

@@ -5,7 +5,6 @@ void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *))
 {
     csdf_line l = {step->a, step->b, step->c, step->out, 1, 0, 0, 0, 0};
     const int32_t outer = step->rank - 1;
-    ptrdiff_t at[CSDF_RANK] = {0};
     if (outer >= 0) {
         const csdf_dim *last = step->dims + outer;
         l.n = last->size;
@@ -14,6 +13,11 @@ void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *))
         l.sc = last->c;
         l.so = last->out;
     }
+    if (outer <= 0) { /* most of them: without numbers of other dimensions */
+        line(&l);
+        return;
+    }
+    ptrdiff_t at[CSDF_RANK] = {0};
     for (;;) {
         line(&l);
         int32_t k = outer - 1;
