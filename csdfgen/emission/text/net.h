@@ -4,7 +4,7 @@
 @end@
  *
  * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other.
- * A frame has an arena of @arena@ bytes, a @name@_t; constants have @weights@ bytes.
+ * The arena of a frame, a @name@_t, has @arena@ bytes, constants have @weights@.
  * Nothing is allocated; of libraries only libm is used.
 @for arguments@
  * @way@ @word@: @dtype@ @sizes@, '@place@'; @row@.
