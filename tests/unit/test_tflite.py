@@ -763,6 +763,51 @@ def test_trained_networks_that_listen(path: Path) -> None:
     assert len(heard) > 1
 
 
+# Branches -----------------------------------------------------------------------------------------
+
+
+def branch(dtype: str, weight: Array, outputs: int) -> Net:
+    """A product of an operand; the second operand is the other output."""
+    net = Net(dtype)
+    x, total = net.x(1, 4), net.x(1, 1)
+    y = net.add("FULLY_CONNECTED", x, net.constant(weight, dtype), -1, table="FullyConnectedOptions", shape=(1, 2))  # fmt: skip
+    net.outputs = [y, net.add("NEG", total, shape=(1, 1)) if outputs else total]
+    return net
+
+
+def branching(tmp_path: Path, then: int = 1) -> tuple[Path, Net]:
+    net = Net("float32")
+    x = net.x(1, 4)
+    total = net.add("SUM", x, net.constant([1]), table="ReducerOptions", KeepDims=True)
+    over = net.add("GREATER", total, net.constant([[0.0]], "float32"), dtype="bool", shape=(1, 1))
+    over = net.add("RESHAPE", over, net.constant([], "int32"), dtype="bool", shape=())
+    settings = {"table": "IfOptions", "ThenSubgraphIndex": then, "ElseSubgraphIndex": 2}
+    net.add("IF", over, x, total, outputs=2, **settings)
+    net.tensors[net.outputs[0]].shape = [1, 2]
+    net.tensors[net.outputs[1]].shape = net.tensors[total].shape = [1, 1]
+    weights = [RNG.uniform(-1, 1, (2, 4)) for _ in range(2)]
+    parts = [branch("float32", weight, k) for k, weight in enumerate(weights)]
+    return write(tmp_path / "if.tflite", net, *parts), net
+
+
+def test_branches(tmp_path: Path) -> None:
+    """One reads what was computed in front of it, the other hands it through."""
+    path, net = branching(tmp_path)
+    taken = set()
+    for _ in range(6):
+        given = feeds(net)
+        taken.add(bool(given[0].sum() > 0))
+        wanted = execute(path, given)
+        for found in computed(path, given):
+            agree(found, wanted)
+    assert taken == {False, True}
+
+
+@pytest.mark.parametrize("then", [-1, 0, 3])
+def test_branches_that_are_not_there(then: int, tmp_path: Path) -> None:
+    assert f"calls subgraph {then} of 3" in refusal(branching(tmp_path, then)[0])
+
+
 # Detection ----------------------------------------------------------------------------------------
 
 

@@ -112,23 +112,18 @@ def _boxes(layer: Layer, given: _Settings) -> str:
 
 
 class _Settings:
-    """The map of settings."""
+    """The map of settings; what damaged ones raise is `file.BROKEN`."""
 
     def __init__(self, data: bytes) -> None:
         from flatbuffers import flexbuffers
 
-        try:
-            self._map = flexbuffers.GetRoot(bytearray(data)).AsMap
-        except Exception as error:  # it raises whatever it comes across
-            raise ModelError("its settings are damaged") from error
+        self._map = flexbuffers.GetRoot(bytearray(data)).AsMap
 
     def number(self, name: str, default: float | None = None) -> float:
         try:
             found: Any = self._map[name].AsFloat
         except KeyError:
             found = default
-        except Exception as error:  # as above
-            raise ModelError(f"its settings are damaged ({name})") from error
         if found is None or not np.isfinite(found):
             raise ModelError(f"its settings have no {name}")
         return float(found)

@@ -44,7 +44,8 @@ _RECIPES = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": run_sequence,
     "TFLite_Detection_PostProcess": detect,
 }
-_VARIABLES = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
+_OWN = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "IF", "READ_VARIABLE", "VAR_HANDLE"})
+"""Operators that are methods of the model: they concern variables or other subgraphs."""
 
 
 def read_model(path: Path) -> onnx.ModelProto:
@@ -73,11 +74,15 @@ def read_states(source: str | os.PathLike[str]) -> dict[str, State]:
 
 
 class _Model:
-    """The model as it is built, operator by operator."""
+    """The model as it is built, operator by operator. index: of its subgraph. around: the nodes around a branch."""
 
-    def __init__(self, subgraphs: list[Subgraph]) -> None:
-        self.subgraphs, self.graph = subgraphs, subgraphs[0]
+    def __init__(
+        self, subgraphs: list[Subgraph], index: int = 0, around: Nodes | None = None
+    ) -> None:
+        self.subgraphs, self.graph, self.index = subgraphs, subgraphs[index], index
         self.made = Nodes()
+        if around is not None:  # a name of a branch hides that of what is around it
+            self.made.tensors, self.made.names = around.tensors, around.names
         self.values = [Value(tensor, tensor.data) for tensor in self.graph.tensors]
         self.assigned: set[str] = set()
         """Names of variables that the graph assigns."""
@@ -88,17 +93,21 @@ class _Model:
         self.kept: dict[str, State] = {}
 
     def built(self, name: str) -> onnx.ModelProto:
-        unknown: dict[str, list[str]] = {}
-        for op in self.graph.operators:
-            if op.kind not in _RECIPES and op.kind not in _VARIABLES:
-                unknown.setdefault(label(op.kind), []).append(self._name(op))
-        if unknown:
-            raise unsupported_error(unknown)
         outputs = list(dict.fromkeys(self.graph.outputs))
         for k in outputs:  # nothing else gets their names
             self.made.tensors.add(self.values[k].tensor.name)
         for k in dict.fromkeys(self.graph.inputs):
             self._input(self.values[k], self.values[k].tensor.name)
+        self._convert()
+        return self._model(outputs, name)
+
+    def _convert(self) -> None:
+        unknown: dict[str, list[str]] = {}
+        for op in self.graph.operators:
+            if op.kind not in _RECIPES and op.kind not in _OWN:
+                unknown.setdefault(label(op.kind), []).append(self._name(op))
+        if unknown:
+            raise unsupported_error(unknown)
         self.assigned = {
             self._variable(op) for op in self.graph.operators if op.kind == "ASSIGN_VARIABLE"
         }
@@ -111,7 +120,6 @@ class _Model:
                 raise ModelError(
                     f"is damaged: {first_line(error)}", where=self._where(op)
                 ) from error
-        return self._model(outputs, name)
 
     def _name(self, op: Operator) -> str:
         """An operator has no name of its own: that of its first output."""
@@ -130,7 +138,7 @@ class _Model:
         self.inputs.append(value)
 
     def _add(self, op: Operator) -> None:
-        if op.kind in _VARIABLES:
+        if op.kind in _OWN:
             getattr(self, f"_{op.kind.lower()}")(op)
             return
         inputs = [None if k < 0 else self.values[k] for k in op.inputs]
@@ -149,6 +157,50 @@ class _Model:
         for k, value in layer.kept.items():
             self.values[op.inputs[k]] = value
             self.states[self._key(op.inputs[k])][1] = value
+
+    # Branches -----------------------------------------------------------------------------------
+
+    def _if(self, op: Operator) -> None:
+        condition, *operands = (self.values[k] for k in op.inputs)
+        branches = {}
+        for key in ("Then", "Else"):
+            branch = self._branch(op.option(f"{key}SubgraphIndex"), operands)
+            if len(branch.graph.outputs) != len(op.outputs):
+                raise ModelError(f"has {len(op.outputs)} outputs, a branch of it has others")
+            branches[f"{key.lower()}_branch"] = branch.body()
+        outputs, since = [self.values[k] for k in op.outputs], len(self.made.nodes)
+        layer = Layer(op, self._name(op), [condition], outputs, self.made, raw=True, since=since)
+        names = self.made.node("If", [layer.x()], layer.name, len(outputs), **branches)
+        for k, name in enumerate(names):
+            layer.give(name, k)
+
+    def _branch(self, index: int, operands: list[Value]) -> _Model:
+        if not self.index < index < len(self.subgraphs):
+            raise ModelError(f"calls subgraph {index} of {len(self.subgraphs)}")
+        branch = _Model(self.subgraphs, index, self.made)
+        if len(branch.graph.inputs) != len(operands):
+            raise ModelError(f"gives {len(operands)} operands to {len(branch.graph.inputs)}")
+        for k, operand in zip(branch.graph.inputs, operands, strict=True):
+            value = branch.values[k]
+            if value.shape != operand.shape or not value.alike(operand):
+                raise ModelError(f"gives {operand.shape} to an input of shape {value.shape}")
+            value.array = operand.array
+            if value.array is None:
+                self.made.stored(operand)
+                value.names = dict(operand.names)
+        branch._convert()
+        if branch.inputs or branch.states:
+            raise ModelError("has variables in a branch, which is not supported")
+        return branch
+
+    def body(self) -> onnx.GraphProto:
+        """The subgraph, whose inputs are tensors around it."""
+        ends = []
+        for k in self.graph.outputs:
+            value = self.values[k]
+            (name,) = self.made.node("Identity", [self.made.stored(value)], value.tensor.name)
+            ends.append(_described(value, name))
+        return helper.make_graph(self.made.nodes, "branch", [], ends, self.made.constants)
 
     # Variables ----------------------------------------------------------------------------------
 
@@ -238,9 +290,7 @@ class _Model:
                 ends.append(self._output(now, following, given))
                 self.kept[start] = State(following, np.array(self.initial[key], now.tensor.dtype))
         inputs = [_described(v, v.names[natural(len(v.shape))]) for v in self.inputs]
-        graph = helper.make_graph(
-            self._needed([e.name for e in ends]), name, inputs, ends, self.made.constants
-        )
+        graph = helper.make_graph(self.made.nodes, name, inputs, ends, self.made.constants)
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
         )
@@ -257,18 +307,6 @@ class _Model:
         self.made.rename(found, name, 0)
         given.add(name)
         return _described(value, name)
-
-    def _needed(self, wanted: list[str]) -> list[onnx.NodeProto]:
-        """The nodes that outputs need."""
-        read, found = set(wanted), []
-        for node in reversed(self.made.nodes):
-            if read.intersection(node.output):
-                found.append(node)
-                read.update(node.input)
-                for attribute in node.attribute:
-                    read.update(name for inner in attribute.g.node for name in inner.input)
-        self.made.constants = [one for one in self.made.constants if one.name in read]
-        return found[::-1]
 
 
 def _zeros(value: Value) -> np.ndarray:

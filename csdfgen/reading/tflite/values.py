@@ -8,7 +8,7 @@ something needs the other one, so that a chain of layers on images has a Transpo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -75,6 +75,14 @@ def element_type(value: Value) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(value.tensor.dtype))
 
 
+def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            yield from _walk(attribute.g.node)
+
+
 class Nodes:
     """The nodes and constants of a model as they are made. No two tensors have a name in common, nor two nodes."""
 
@@ -105,7 +113,7 @@ class Nodes:
         if maker is None:
             return old
         name = make_unused_name(new, self.tensors, "'")
-        for node in nodes:
+        for node in _walk(nodes):
             for ends in (node.input, node.output):
                 for k, end in enumerate(ends):
                     ends[k] = name if end == old else end
