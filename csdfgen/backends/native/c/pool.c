@@ -28,8 +28,10 @@ CSDF_INLINE csdf_v ended(const taps *t, csdf_v x)
     { \
         const csdf_v seen = (x); \
         acc = csdf_max(acc, seen); \
-        bad |= csdf_unordered(seen); \
+        if (!CSDF_MAX_KEEPS_NONE) \
+            bad |= csdf_unordered(seen); \
     }
+#define MOST(acc, bad) csdf_not_where(CSDF_MAX_KEEPS_NONE ? csdf_unordered(acc) : (bad), acc)
 
 static void greatest(const taps *t)
 {
@@ -47,8 +49,8 @@ static void greatest(const taps *t)
             FOLD_MOST(a, bad_a, csdf_load(at))
             FOLD_MOST(b, bad_b, csdf_load(at + CSDF_LANES))
         }
-        csdf_store(t->out + c, ended(t, csdf_not_where(bad_a, a)));
-        csdf_store(t->out + c + CSDF_LANES, ended(t, csdf_not_where(bad_b, b)));
+        csdf_store(t->out + c, ended(t, MOST(a, bad_a)));
+        csdf_store(t->out + c + CSDF_LANES, ended(t, MOST(b, bad_b)));
     }
     for (; c < t->channels; c += CSDF_LANES) {
         const int n = least(CSDF_LANES, t->channels - (int32_t)c);
@@ -56,7 +58,7 @@ static void greatest(const taps *t)
         csdf_bits bad = csdf_unordered(a);
         for (int32_t k = 0; k < t->count; k++)
             FOLD_MOST(a, bad, n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n))
-        csdf_store_some(t->out + c, ended(t, csdf_not_where(bad, a)), n);
+        csdf_store_some(t->out + c, ended(t, MOST(a, bad)), n);
     }
 }
 

@@ -143,7 +143,7 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 
 /* sum += x[n] * w; and vectors of weights: two that are n floats behind an address, and the next ones, one or two, behind which
  * the address is moved by so many bytes. Volatile, so that they stay in the order that they are written in: blocks use all
- * registers, and a load that is moved in front would have a sum stored in memory. */
+ * registers, and a load that is moved in front would have a sum stored in memory. CSDF_LOAD_FIRST: the value of lane 0. */
 #ifdef __aarch64__
 #define CSDF_FMA_BY(sum, x, w, n) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
 #define CSDF_LOAD_TWO(w, v, at, n) \
@@ -152,12 +152,19 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 #define CSDF_NEXT_TWO(w, v, at, bytes) \
     register csdf_v w __asm__("v30"), v __asm__("v31"); \
     __asm__ volatile("ld1 {%0.4s, %1.4s}, [%2], %3" : "=w"(w), "=w"(v), "+r"(at) : "r"((ptrdiff_t)(bytes)), "m"(*(at)))
+#define CSDF_LOAD_FIRST(x, at) \
+    csdf_v x; \
+    __asm__ volatile("ldr %s0, %1" : "=w"(x) : "m"(*(at)))
 #define CSDF_NEXT_ONE(w, at, bytes) \
     csdf_v w; \
     __asm__ volatile("ld1 {%0.4s}, [%1], %2" : "=w"(w), "+r"(at) : "r"((ptrdiff_t)(bytes)), "m"(*(at)))
 #endif
 
-/* max and min hand on an x that is not a number; the total is that of all lanes. */
+/* max and min hand on an x that is not a number; the total is that of all lanes. CSDF_MAX_KEEPS_NONE: whether max hands on a
+ * bound, too, that is none. */
+#if CSDF_LANES == 4 && defined(__aarch64__)
+#define CSDF_MAX_KEEPS_NONE 1
+#endif
 #if CSDF_LANES == 16
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm512_set1_ps(x); }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return _mm512_fmadd_ps(x, w, sum); }
@@ -189,6 +196,10 @@ CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); 
 CSDF_INLINE float csdf_total(csdf_v x) { return vaddvq_f32(x); }
 #endif
 
+#endif
+
+#ifndef CSDF_MAX_KEEPS_NONE
+#define CSDF_MAX_KEEPS_NONE 0
 #endif
 
 CSDF_INLINE int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }

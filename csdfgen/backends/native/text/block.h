@@ -16,7 +16,7 @@
 #define FIRST(k) \
     { \
 @for inputs@
-        const csdf_v x@i@ = {*(@at@)}; \
+        CSDF_LOAD_FIRST(x@i@, @at@); \
 @end@
         ELEMENT(k, 0) \
     }
