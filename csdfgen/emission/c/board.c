@@ -218,6 +218,8 @@ void board_clock_start(void)
     SYST_RVR = TICKS - 1;
     SYST_CVR = 0;
     SYST_CSR = 7; /* on, with an interrupt, at the processor's clock */
+    while (SYST_CVR == 0)
+        ; /* it is loaded at the first cycle */
 }
 
 uint64_t board_ticks(void)
