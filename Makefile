@@ -31,7 +31,7 @@
 #   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
 #   make bench-experts   branches of experts and early exits, timed and compared with onnxruntime: docs/experts.md; two minutes
 #   make train-gate      a small mixture of experts trained on digits, with 1, 2, 4 and all experts: docs/experts.md; half a minute
-#   make bench-boards    memory of three networks as C on a Cortex-M7 and M55 under qemu (arm-none-eabi-gcc, qemu-system-arm): docs/boards.md; three minutes
+#   make bench-boards    instructions and memory of three networks as C on Cortex-M4, M7, M55 and RV32IMC under qemu, compared with CMSIS-NN and TFLM: docs/boards.md; ten minutes
 #   make bench-opencl    kernels of OpenCL, compared with native code, tinygrad and CLBlast (libclblast1): docs/opencl.md; half an hour
 #   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
 #   make bench-sweep     200 points, interrupted and continued, and on one and two Dask workers: docs/sweeps.md; ten minutes
@@ -123,7 +123,7 @@ bench-int8: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 bench-endurance: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_endurance $(or $(ARGS),--write)
 
-bench-boards: $(VENV)/.stamp-test
+bench-boards: $(VENV)/.stamp-test $(VENV)/.stamp-tflite
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_boards $(ARGS)
 
 bench-profile: $(VENV)/.stamp-test
