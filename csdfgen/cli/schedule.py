@@ -96,10 +96,10 @@ class Schedule(Command):
         "Use the offsets of an external allocator's solution of --items; repeat the other options of that command.",
         None, "FILE.csv", MEMORIES,
     )  # fmt: skip
-    policy: Literal["demand", "eager", "layers", "bounded", "self-timed"] | None = declare(
+    policy: Literal["demand", "eager", "layers", "bounded", "loop", "self-timed"] | None = declare(
         "The order of firings. demand: as late as the consumer allows; eager: as deep as possible; layers: layer by "
-        "layer; bounded: as far ahead as the capacities of demand allow; self-timed (graphs only): each actor fires "
-        "as soon as it can.",
+        "layer; bounded: as far ahead as the capacities of demand allow; loop (models only): one period of a tall image, "
+        "repeated, as its offsets are; self-timed (graphs only): each actor fires as soon as it can.",
         None, shown="demand; for a model, the smallest order that is found",
     )  # fmt: skip
     periodic: bool = declare(
@@ -151,6 +151,7 @@ class Schedule(Command):
         suffix = "" if output is None else output.suffix.lower()
         known = ("memory", "arena", "phases")
         yield chart not in (None, *known), f"--chart {chart} is not one of {', '.join(known)}"
+        yield graph and self.policy == "loop", f"{is_graph}; --policy loop is for models"
         yield chart and graph, f"{is_graph}; --chart is for models, --gantt draws it"
         yield chart and output is None, f"--chart {chart} writes .svg; say where with -o FILE.svg"
         yield chart and suffix != ".svg", f"{output}: a chart is written as .svg"
@@ -189,7 +190,7 @@ class Schedule(Command):
             make = "is for graphs, make one with csdfgen MODEL -o graph.xml"
             for name in ("periodic", "capacities", "gantt"):
                 yield getattr(self, name), f"{is_model}; --{name} {make}"
-            timed, orders = self.policy == "self-timed", "demand, eager, layers, bounded"
+            timed, orders = self.policy == "self-timed", "demand, eager, layers, bounded, loop"
             yield timed, f"{is_model}; --policy is one of {orders} for it"
 
     @property

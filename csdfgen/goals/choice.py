@@ -29,11 +29,13 @@ from csdfgen.goals.batching.choice import make_table, plan_for_request, repeat_r
 from csdfgen.goals.constants import price_constants
 from csdfgen.goals.facts import describe_holders
 from csdfgen.goals.heights import (
+    TIME,
     Predicted,
     choose_profile,
     load_devices,
     plan_few_phases,
     raise_heights,
+    weigh_plan,
 )
 from csdfgen.goals.peaks import lower, lower_peak
 from csdfgen.goals.search import Planner, Progress, Search
@@ -44,7 +46,7 @@ from csdfgen.model.units import format_size, format_time, parse_size
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
-from csdfgen.planning.planner import plan_phased
+from csdfgen.planning.planner import choose_loop_heights, plan_phased
 from csdfgen.planning.prepared import (
     Phased,
     Prepared,
@@ -63,6 +65,9 @@ _LARGE = 1 / 64
 """Outputs of at least this part of the memory of whole layers are large: plans take a tenth of whole layers or less,
 of which that is a sixth.
 """
+
+_TALL = 8_000
+"""Firings of a plan from which on one that repeats is looked for."""
 
 _INTERRUPTED = "interrupted"
 """First word of the note of a plan whose search was interrupted."""
@@ -287,6 +292,9 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
 def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
     """The plan in one memory."""
     options, kernels = prepared.options, prepared.kernels
+    if options.policy == "loop" and options.rows == DEFAULTS.rows:
+        phased = prepared.at(choose_loop_heights(prepared))
+        return _noted(_within_budgets(planner(prepared, phased), options), 1)
     if options.rows != DEFAULTS.rows:
         return _noted(_within_budgets(planner(prepared, prepared.phased()), options), 1)
     stages, take = _target_of(options, kernels)
@@ -384,7 +392,13 @@ def resolve_result(network: Network, options: PlanOptions) -> PlanOptions:
         and network.output_bytes >= _LARGE * whole_layer_live(network)
         and network.batch == options.frames == 1
     )
-    apart = options.fast or options.tiles or options.recompute > 1 or options.goal == "throughput"
+    apart = (
+        options.policy == "loop"
+        or options.fast
+        or options.tiles
+        or options.recompute > 1
+        or options.goal == "throughput"
+    )
     return replace(options, result="arena" if large and not apart else "stored")
 
 
@@ -473,7 +487,23 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     except KeyboardInterrupt:
         if not is_stopped():
             raise
+    made = _in_a_loop(made, prepared, planner, predicted)
     return replace(made, interrupted=made.interrupted or is_stopped())
+
+
+def _in_a_loop(made: Plan, prepared: Prepared, planner: Planner, predicted: Predicted) -> Plan:
+    """A plan of a tall image, or one whose order and offsets repeat, if bytes * seconds^2 are less."""
+    options = prepared.options
+    alike = (options.policy, options.frames, prepared.network.batch) == (DEFAULTS.policy, 1, 1)
+    if len(made.order) < _TALL or not alike or options.result == "arena" or is_stopped():
+        return made
+    try:
+        phased = prepared.at(choose_loop_heights(prepared), policy="loop")
+        time = predicted.frame(phased.conversion) / predicted.frame(made.conversion)
+        other = planner(prepared, phased)
+    except PlanError:  # not all networks repeat
+        return made
+    return other if weigh_plan(other) * time**TIME < weigh_plan(made) else made
 
 
 def check_together(options: PlanOptions) -> None:

@@ -128,9 +128,10 @@ class PlanOptions:
     )  # fmt: skip
     policy: str = declare(
         "The order of firings. demand: as late as the consumer allows; eager: as deep as possible; layers: layer by "
-        "layer; bounded: as far ahead as the memory of demand allows.",
+        "layer; bounded: as far ahead as the memory of demand allows; loop: one period of a tall image, repeated, as its "
+        "offsets are.",
         "best",
-        kind=word("demand", "eager", "layers", "bounded", hidden=("best", "overlap", "batches")),
+        kind=word("demand", "eager", "layers", "bounded", "loop", hidden=("best", "overlap", "batches")),
         shown="best, the smallest that is found", stored=True,
     )  # fmt: skip
     goal: str = declare(

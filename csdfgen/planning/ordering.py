@@ -209,7 +209,7 @@ def build_problem(
             _firings(accesses, starts, number, base) for accesses in (buffer.writers, readers)
         )
         items.append(Items((ends - starts) * buffer.row_bytes, claimers, releasers))
-    return Problem.of(phases, _links(conversion, number), items, extra)
+    return Problem.of(phases, trace_links(conversion), items, extra)
 
 
 def _firings(
@@ -223,8 +223,9 @@ def _firings(
     return found
 
 
-def _links(conversion: Conversion, number: Mapping[str, int]) -> Iterator[Link]:
-    """For each phase the number of phases of every producer that complete the rows it needs."""
+def trace_links(conversion: Conversion) -> Iterator[Link]:
+    """For each phase the number of phases of every producer that complete the rows it needs, actors numbered in order."""
+    number = {work.name: at for at, work in enumerate(conversion.actors)}
     writers = {w.tensor.name: (work.name, w) for work in conversion.actors for w in work.writes}
     for work in conversion.actors:
         for read in work.reads:

@@ -17,8 +17,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from csdfgen.errors import PlanError, ScheduleError, option
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.ops.base import LEAST
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, peak_live, trace_lifetimes, whole_layer_live
@@ -35,6 +37,7 @@ from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, choose_recomputation, prepare
+from csdfgen.planning.repeating import find_loop, harmonize_heights, place_loop
 from csdfgen.planning.workspaces import Scratch, Timed, time_scratch
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import is_stopped
@@ -198,7 +201,51 @@ def plan_phased(prepared: Prepared, phased: Phased) -> Plan:
     with pause_collection():
         if phased.terms.exact:
             check_solver()  # before a search that may take a minute
+        if phased.options.policy == "loop":
+            return _plan_loop(phased)
         return _ordered(prepared, phased).plan()
+
+
+def choose_loop_heights(prepared: Prepared) -> str:
+    """Rows of the phases of each layer for a plan that repeats, see `harmonize_heights`. Raises PlanError if none does."""
+    with _refuse_loops():
+        return harmonize_heights(prepared.at("1").conversion, prepared.phased().conversion)
+
+
+@contextmanager
+def _refuse_loops() -> Iterator[None]:
+    try:
+        yield
+    except (ScheduleError, PlanError) as error:
+        raise PlanError(
+            f"{option('policy', 'loop')}: {error.message}; cut the network in front of layers that need all rows, give "
+            f"the image more rows, or leave {option('policy')} out"
+        ) from error
+
+
+def _plan_loop(phased: Phased) -> Plan:
+    """The plan whose order and offsets repeat, in blocks of whole slabs or, if that saves memory, in finer blocks."""
+    network, options = phased.conversion.network, phased.options
+    if max(network.batch, options.frames) > 1:
+        raise PlanError(
+            f"{option('policy', 'loop')} is of one image; leave it out, or plan one image at a time"
+        )
+    if options.result == "arena":
+        raise PlanError(
+            f"{option('policy', 'loop')} gives rows up, {option('result', 'arena')} keeps those of outputs; ask for "
+            f"{option('result', 'stored')}"
+        )
+    if phased.terms.scratch is None:  # as much for an image of any height
+        phased = replace(phased, terms=replace(phased.terms, scratch=LEAST))
+    with _refuse_loops():
+        loop = find_loop(phased)
+        placed = place_loop(loop)
+        if placed.total > _WASTE * loop.peak:
+            fine = find_loop(replace(phased, fine=True))
+            in_blocks = place_loop(fine)
+            if in_blocks.total < _WORTH * placed.total:
+                loop, placed = fine, in_blocks
+        return Candidate(loop.phased, "loop", loop.order, loop.bound)._finished(placed, 0)
 
 
 def _ordered(prepared: Prepared, phased: Phased) -> Candidate:

@@ -269,7 +269,7 @@ def test_orders_of_a_model(call: Call) -> None:
         assert values["options"]["policy"] == policy
         arenas[policy] = values["arena"]
     assert arenas["demand"] < arenas["layers"]
-    assert "--policy is one of demand, eager, layers, bounded for it" in refused(
+    assert "--policy is one of demand, eager, layers, bounded, loop for it" in refused(
         call("schedule", "net.onnx", "--policy", "self-timed")
     )
 
