@@ -95,7 +95,7 @@ def rescale_average(layer: Layer) -> tuple[Rescaled, int]:
     return rescaled, -zeros[0] * pixels
 
 
-def averages_stored(layer: Layer) -> bool:
+def is_averaged_as_stored(layer: Layer) -> bool:
     """Whether windows are averaged as TensorFlow Lite does, without zero points."""
     x, y = layer.attributes["x"], layer.attributes["y"]
     return rounds_twice(layer) and layer.op_type == "QLinearAveragePool" and x == y
@@ -103,7 +103,7 @@ def averages_stored(layer: Layer) -> bool:
 
 def average_zeros(layer: Layer) -> tuple[int, int]:
     """What is subtracted from integers of windows, and added to their averages."""
-    return (0, 0) if averages_stored(layer) else (get_zero(layer, "x"), get_zero(layer, "y"))
+    return (0, 0) if is_averaged_as_stored(layer) else (get_zero(layer, "x"), get_zero(layer, "y"))
 
 
 def find_count_shifts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +116,7 @@ def find_count_shifts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.
         m, s = multipliers(np.float64(get_scale(layer, "x")) / np.float64(get_scale(layer, "y")))
         shift = np.minimum(np.frexp(counts)[1] - 1, s + TWICE + 31)
         return (m << shift) // counts.astype(np.int64), s - shift
-    if averages_stored(layer):
+    if is_averaged_as_stored(layer):
         s = 30 + np.ceil(np.log2(counts)).astype(np.int64)
         return (np.int64(1) << s) // counts.astype(np.int64) + 1, s
     return multipliers(get_scale(layer, "x") / (get_scale(layer, "y") * counts))

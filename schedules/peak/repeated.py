@@ -185,7 +185,7 @@ def cut_period(problem: Problem, order: Repeated) -> Problem:
     return Problem.of(shares.tolist(), links, items, np.concatenate(extra))
 
 
-def numbered(order: Repeated) -> Array:
+def number_word(order: Repeated) -> Array:
     """The word as firings of `cut_period`."""
     base = np.concatenate([[0], np.cumsum(order.shares)])
     found = np.empty(order.length, np.int64)
@@ -203,7 +203,7 @@ def improve_repeated(
     best, least, bound, known = order, None, 0, set()
     for _ in range(_ROUNDS):
         order = middle(problem, order)
-        live = evaluate(cut_period(problem, order), numbered(order))
+        live = evaluate(cut_period(problem, order), number_word(order))
         if least is None or live.max() < least:
             best, least = order, int(live.max())
         order = middle(problem, order.rotated(int(np.argmin(live))))
@@ -212,7 +212,7 @@ def improve_repeated(
             break
         known.add(state)
         one = cut_period(problem, order)
-        found = search(one, {"repeated": numbered(order)}, effort)
+        found = search(one, {"repeated": number_word(order)}, effort)
         bound = found.lower_bound
         order = replace(order, word=one.actor[found.order])
         if found.peak < least:
