@@ -20,6 +20,7 @@ from csdfgen.emission.account import Account, Demand, account_memory
 from csdfgen.emission.kernels import collect_sources, list_shared
 from csdfgen.emission.names import PARAMETERS, identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
+from csdfgen.emission.sharing import name_kernels
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import TARGETS, Target, get_target
@@ -166,8 +167,10 @@ def fill(
     inner.mkdir()
     programs = [one.tables.program for one in (unit, *more)]
     used = list_used(files.values(), programs, list_shared(files))
-    for file, text in files.items():
-        write(inner / file, used if file == "used.h" else text.splitlines())
+    if "used.h" in files:
+        files["used.h"] = "\n".join(used)
+    for file, text in name_kernels(files).items():
+        write(inner / file, text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
     write(scratch / f"{name}.h", header(unit))

@@ -47,8 +47,18 @@ def collect_sources(kernels: Iterable[str], lanes: Iterable[int] | None = None) 
 
 def list_shared(files: Iterable[str]) -> set[str]:
     """Functions that one of these files defines and another one calls."""
+    return set().union(*(used for _, used in list_functions(files).values()))
+
+
+def list_functions(files: Iterable[str]) -> dict[str, tuple[set[str], set[str]]]:
+    """File -> the functions that it defines, and others that it uses, of those files that define some."""
     library = _library(find_compiler())
-    return set().union(*(library[name][1] for name in files if name in library))
+    return {name: library[name] for name in files if name in library}
+
+
+def list_headers(text: str) -> list[str]:
+    """The headers of kernels that a text includes."""
+    return _INCLUDED.findall(text)
 
 
 def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:

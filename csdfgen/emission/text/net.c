@@ -4,7 +4,9 @@
  */
 #include "@header@.h"
 
-#include "csdf.h"
+#include "kernels/names.h"
+
+#include "kernels/csdf.h"
 
 #include <math.h>
 #include <stddef.h>
