@@ -16,6 +16,9 @@ from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 
+_STACK = 8192 + 1024
+"""Bytes of the stack: what csdf.h says of kernels, and what their callers take beside a step."""
+
 TEXT = Path(__file__).parent / "text"
 """The templates of all files of a network."""
 
@@ -199,6 +202,7 @@ def header(unit: Unit) -> Iterator[str]:
         arena_bytes=unit.plan.planned_bytes,
         weights_bytes=constants,
         images=network.batch,
+        stack_bytes=_STACK + unit.tables.pools.largest_call(),
         streamed=unit.tables.streamed,
         row_bytes=f"{rows:,}",
     )

@@ -27,6 +27,7 @@ from csdfgen.backends.native.structures import (
     kernel_structure,
     list_slots,
     structure,
+    type_size,
 )
 from csdfgen.emission.macros import (
     LITERAL,
@@ -232,6 +233,13 @@ class Call:
         self.places += offsets
 
     @property
+    def stack_bytes(self) -> int:
+        """Bytes of all that is filled in, where a pointer has 8."""
+        structures = [(self.kind, 1), *((kind, count) for _, kind, count in self.copies)]
+        tables = sum(count for _, _, count in self.fills)
+        return 8 * tables + sum(count * type_size(kind, 8) for kind, count in structures)
+
+    @property
     def form(self) -> Hashable:
         """What calls that one function serves have in common."""
         return self.kind, tuple(self.copies), tuple(self.fills)
@@ -335,6 +343,10 @@ class Tables:
         for number, (call, padded) in enumerate(self._forms.values()):
             yield from call.source(f"fire_{number}", padded)
             yield ""
+
+    def largest_call(self) -> int:
+        """Most bytes of a step on the stack with what it refers to there, where a pointer has 8."""
+        return max((call.stack_bytes for call, _ in self._forms.values()), default=0)
 
     def add(self, made: Instruction) -> tuple[Token, ...]:
         """The fields of a firing for an instruction: its call, and its first place."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.board_networks import feeds_of, plan_of
-from tests.emitted import Program
+from benchmarks.bench_boards import stack_of
+from csdfgen.emission.emit import emit
+from csdfgen.emission.targets import TARGETS
+from tests.board_networks import NETWORKS, absent, feeds_of, plan_of
+from tests.emitted import Program, run
+from tests.models import onnxruntime_outputs
 from tests.native_steps import compiler_missing
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -70,3 +76,140 @@ def test_instances_in_turn(target: str, tmp_path: Path) -> None:
     found = np.fromfile(program.folder / "output.bin", np.float32).reshape(4, -1)
     for number, image in enumerate((0, 1, 0, 1)):
         np.testing.assert_array_equal(found[number], wanted[image])
+
+
+_INTERRUPTED = """\
+#include "small.h"
+#include "other.h"
+#include "board.h"
+#include <string.h>
+
+#define REGISTER(address) (*(volatile uint32_t *)(address))
+enum { WIDTH = SMALL_X_PER_ROW / 3, PLANE = SMALL_X_ROWS * WIDTH, FRAMES = 2, CLASSES = 10 };
+
+static small_t camera SMALL_ALIGNED, second SMALL_ALIGNED;
+static small_stream stream;
+static other_t third OTHER_ALIGNED;
+static float images[2][SMALL_X_SIZE], more[OTHER_X_SIZE], row[SMALL_X_PER_ROW];
+static struct {
+    float camera[SMALL_SCORES_SIZE], second[SMALL_SCORES_SIZE], third[CLASSES];
+} found, again;
+static volatile int32_t rows, within, running;
+
+static void taken(void *user, int32_t number, const float *values)
+{
+    (void)number;
+    memcpy(user, values, sizeof found.camera);
+}
+
+/* A line of the camera. */
+static void tick(void)
+{
+    if (rows == FRAMES * SMALL_X_ROWS)
+        return;
+    for (int32_t c = 0; c < 3; c++)
+        memcpy(row + c * WIDTH, images[0] + c * PLANE + rows % SMALL_X_ROWS * WIDTH, WIDTH * sizeof *row);
+    (void)small_stream_push_row(&stream, row);
+    rows = rows + 1;
+    within = within + running;
+}
+
+int main(int count, char **words)
+{
+    static uint32_t vectors[64] __attribute__((aligned(256)));
+    const small_sink sink = {found.camera, taken};
+    int32_t wrong = 0;
+    if (count != 6 || !board_load(words[3], images[0], sizeof images[0]) || !board_load(words[4], images[1], sizeof images[1])
+        || !board_load(words[5], more, sizeof more))
+        return 1;
+    small_run_in(&second, images[1], found.second);
+    other_run_in(&third, more, found.third);
+    for (uint32_t k = 0; k < 16; k++)
+        vectors[k] = REGISTER(4 * k);
+    vectors[15] = (uint32_t)(uintptr_t)tick;
+    REGISTER(0xE000ED08u) = (uint32_t)(uintptr_t)vectors;
+    small_stream_begin(&stream, &camera, &sink);
+    REGISTER(0xE000E014u) = 9999;
+    REGISTER(0xE000E018u) = 0;
+    REGISTER(0xE000E010u) = 7;
+    running = 1;
+    while (rows < FRAMES * SMALL_X_ROWS) {
+        small_run_in(&second, images[1], again.second);
+        other_run_in(&third, more, again.third);
+        wrong += memcmp(again.second, found.second, sizeof found.second) != 0;
+        wrong += memcmp(again.third, found.third, sizeof found.third) != 0;
+    }
+    REGISTER(0xE000E010u) = 0;
+    const int32_t file = board_create(words[2]);
+    if (wrong || within != rows || !file || !board_store(file, &found, sizeof found) || !board_close(file))
+        return 2;
+    board_say("stack ");
+    board_say_number(board_stack_used());
+    board_say(" of ");
+    board_say_number(board_stack_bytes());
+    board_say(" bytes\\n");
+    return 0;
+}
+"""
+
+_FRAME_OF_INTERRUPT = 112
+"""Bytes of the registers that a Cortex-M7 stores, with those of floats, aligned."""
+
+
+def bound(folder: Path, name: str) -> int:
+    """The stack that a header states."""
+    found = re.search(
+        rf"#define {name.upper()}_STACK_BYTES (\d+)", (folder / f"{name}.h").read_text()
+    )
+    assert found
+    return int(found[1])
+
+
+def test_two_networks_and_interrupts(tmp_path: Path) -> None:
+    """All sources of two folders in one program; an interrupt pushes rows while another instance, or network, computes."""
+    absent(TARGETS["cortex-m7"].compiler, "qemu-system-arm", "make")
+    plans = {"small": plan_of("residual"), "other": plan_of("everything")}
+    objects = []
+    for name, plan in plans.items():
+        folder = tmp_path / name
+        made = emit(plan, name, folder, target="cortex-m7")
+        sources = [one for one in made.files if one.endswith(".c") and one != "main.c"]
+        sources = [one for one in sources if one != "board.c" or name == "small"]
+        text = (folder / "Makefile").read_text()
+        (folder / "Makefile").write_text(text.replace("-O2", "-O1"))
+        run("make", "-s", "-j2", *(one.replace(".c", ".o") for one in sources), folder=folder)
+        objects += [str(folder / one.replace(".c", ".o")) for one in sources]
+    (tmp_path / "small" / "main.c").write_text(_INTERRUPTED)
+    images = [feeds_of(plans["small"], 0), feeds_of(plans["small"], 1), feeds_of(plans["other"], 2)]
+    for number, one in enumerate(images):
+        (tmp_path / "small" / f"{number}.bin").write_bytes(one["x"].tobytes())
+    machine = [*TARGETS["cortex-m7"].flags, "-Wl,--gc-sections", "-nostartfiles", "-T", "board.ld"]
+    command = [TARGETS["cortex-m7"].compiler, *machine, "-std=c99", "-O1", "-I.", "-I../other"]
+    run(*command, "-o", "small.elf", "main.c", *objects, "-lm", folder=tmp_path / "small")
+    qemu = "QEMU=qemu-system-arm -M mps2-an500 -icount shift=0 -display none -monitor none -serial none"
+    words = "ARGS=-o output.bin 0.bin 1.bin 2.bin"
+    said = run("make", "-s", "-o", "small.elf", "run", qemu, words, folder=tmp_path / "small")
+    output = np.fromfile(tmp_path / "small" / "output.bin", np.float32)
+    wanted = [
+        flat_outputs(name, one)
+        for name, one in zip(("residual", "residual", "everything"), images, strict=True)
+    ]
+    np.testing.assert_allclose(output, np.concatenate(wanted), rtol=0, atol=1e-4)
+    own = bound(tmp_path / "small", "small")
+    assert (
+        stack_of(said)[0] < max(own, bound(tmp_path / "other", "other")) + own + _FRAME_OF_INTERRUPT
+    )
+    names = subprocess.run(
+        ["arm-none-eabi-nm", tmp_path / "small" / "small.elf"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert len(re.findall(r" csdf_copy_4_", names)) == 1, "a kernel that is the same is there twice"
+
+
+def flat_outputs(name: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """What onnxruntime computes, flat."""
+    return np.concatenate(
+        [one.ravel() for one in onnxruntime_outputs(NETWORKS[name](), feeds).values()]
+    )

@@ -26,6 +26,9 @@ extern "C" {
 #define @macro@_WEIGHTS_BYTES @weights_bytes@
 #define @macro@_IMAGES @images@
 
+/* Most bytes of the stack that a function takes, without those that a sink calls; kernels with vectors take 4096 more. */
+#define @macro@_STACK_BYTES @stack_bytes@
+
 /* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */
 @for arguments@
 #define @macro@_@upper@_SIZE @elements@
