@@ -65,6 +65,8 @@ class Program:
             for line in (folder / "Makefile").read_text().splitlines()
             if " = " in line
         )
+        flags, level = self.variables["CFLAGS"], self.variables["OPTIMIZE"]
+        self.variables["CFLAGS"] = flags.replace("$(OPTIMIZE)", level)
         # what a compiler warns of while it optimises is found with the target's own flags
         # (and intrinsics are macros there, whose conversions would be ours)
         own = machine is None or self.bare
