@@ -412,8 +412,70 @@ static void slab(const part *p)
 
 #else
 
+#ifdef CSDF_SIXTEEN
+enum { LINES = 16 }; /* of a kernel */
+
+/* The sums of a pixel's sixteen channels. lines: by row of the kernel, NULL for padding, of which `none` are sixteen values. */
+CSDF_INLINE void sixteen(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int inside, int32_t *to)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t high = layer->kernel_h, width = p->step->width;
+    const uint8_t flip = (uint8_t)layer->flip;
+    const int8_t *w = layer->weights + p->channel * 2;
+    csdf_sixteen_sums sums = csdf_sixteen_begun(layer->bias + p->channel);
+    int32_t in = x * layer->stride_w - layer->pad_left;
+    for (int32_t k = 0; k < layer->kernel_w; k++, in += layer->dilation_w) {
+        const int seen = inside || (in >= 0 && in < width);
+        const ptrdiff_t shift = (ptrdiff_t)in * p->piece->stride;
+        for (int32_t y = 0; y < high; y += 2, w += p->all * 2) {
+            const csdf_two_taps taps = csdf_two_taps_of(w);
+            const uint8_t *above = seen && lines[y] ? lines[y] + shift : none;
+            sums = csdf_sixteen_tap(sums, above, flip, taps.val[0]);
+            if (y + 1 < high) {
+                const uint8_t *below = seen && lines[y + 1] ? lines[y + 1] + shift : none;
+                sums = csdf_sixteen_tap(sums, below, flip, taps.val[1]);
+            }
+        }
+    }
+    csdf_sixteen_put(to, sums);
+}
+
+/* All pixels of sixteen channels. */
+static void sixteens(const part *p)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const csdf_byte_target *out = &p->step->out;
+    const int32_t extent = (layer->kernel_w - 1) * layer->dilation_w, end = out->column + out->columns;
+    const uint8_t *lines[LINES];
+    uint8_t none[16];
+    int32_t sums[SUMS * 16];
+    memset(none, layer->padding ^ layer->flip, sizeof none);
+    for (int32_t row = 0; row < out->count; row++) {
+        for (int32_t y = 0; y < layer->kernel_h; y++)
+            lines[y] = line_of(p, row, y);
+        for (int32_t x = out->column, count; x < end; x += count) {
+            count = least(SUMS, end - x);
+            for (int32_t k = 0; k < count; k++) {
+                const int32_t in = (x + k) * layer->stride_w - layer->pad_left;
+                if (in >= 0 && in + extent < p->step->width)
+                    sixteen(p, lines, none, x + k, 1, sums + 16 * k);
+                else
+                    sixteen(p, lines, none, x + k, 0, sums + 16 * k);
+            }
+            written(p, row, x, count, sums);
+        }
+    }
+}
+#endif
+
 static void slab(const part *p)
 {
+#ifdef CSDF_SIXTEEN
+    if (p->n == 16 && p->step->layer->kernel_h <= LINES) {
+        sixteens(p);
+        return;
+    }
+#endif
     const csdf_byte_target *out = &p->step->out;
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column; x < out->column + out->columns; x++)

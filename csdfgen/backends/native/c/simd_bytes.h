@@ -317,40 +317,8 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
     _mm256_storeu_si256((void *)at, _mm256_add_epi32(sums, _mm256_loadu_si256((const void *)from)));
 }
 
-#elif defined(CSDF_DOT_NEON) && CSDF_DOT_NEON == 4
-#define CSDF_OUTS 4
-#define CSDF_VECTORS 4
-#define CSDF_PIXELS 6
-typedef int32x4_t csdf_sum;
-typedef int8x16_t csdf_four, csdf_taps;
-CSDF_INLINE csdf_sum csdf_none(void) { return vdupq_n_s32(0); }
-CSDF_INLINE csdf_four csdf_spread(const csdf_e *at) { return vreinterpretq_s8_s32(vdupq_n_s32(csdf_word(at))); }
-CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return vld1q_s8(at); }
-CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w) { return vdotq_s32(sum, w, x); }
-/* Four times four values of a pixel, of which the n-th four are multiplied: see simd.h. */
-CSDF_INLINE csdf_four csdf_sixteen(const csdf_e *at) { return vld1q_s8(at); }
-#define CSDF_DOT_BY(sum, x, w, n) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
-CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
-{
-    vst1q_s32(at, vaddq_s32(a, vld1q_s32(from)));
-    vst1q_s32(at + 4, vaddq_s32(b, vld1q_s32(from + 4)));
-}
-
 #elif defined(CSDF_DOT_NEON)
-/* Lanes are sums of two products: two of an output. */
-#define CSDF_OUTS 2
-#define CSDF_VECTORS 4
-#define CSDF_PIXELS 5
-typedef int32x4_t csdf_sum;
-typedef int8x8_t csdf_four, csdf_taps;
-CSDF_INLINE csdf_sum csdf_none(void) { return vdupq_n_s32(0); }
-CSDF_INLINE csdf_four csdf_spread(const csdf_e *at) { return vreinterpret_s8_s32(vdup_n_s32(csdf_word(at))); }
-CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return vld1_s8(at); }
-CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w) { return vpadalq_s16(sum, vmull_s8(w, x)); }
-CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
-{
-    vst1q_s32(at, vaddq_s32(vpaddq_s32(a, b), vld1q_s32(from)));
-}
+#include "simd_neon.h"
 
 #elif defined(CSDF_HELIUM)
 #define CSDF_PIXELS 3
