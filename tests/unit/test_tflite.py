@@ -781,7 +781,11 @@ def branching(tmp_path: Path, then: int = 1) -> tuple[Path, Net]:
     total = net.add("SUM", x, net.constant([1]), table="ReducerOptions", KeepDims=True)
     over = net.add("GREATER", total, net.constant([[0.0]], "float32"), dtype="bool", shape=(1, 1))
     over = net.add("RESHAPE", over, net.constant([], "int32"), dtype="bool", shape=())
-    settings = {"table": "IfOptions", "ThenSubgraphIndex": then, "ElseSubgraphIndex": 2}
+    settings: dict[str, Any] = {
+        "table": "IfOptions",
+        "ThenSubgraphIndex": then,
+        "ElseSubgraphIndex": 2,
+    }
     net.add("IF", over, x, total, outputs=2, **settings)
     net.tensors[net.outputs[0]].shape = [1, 2]
     net.tensors[net.outputs[1]].shape = net.tensors[total].shape = [1, 1]

@@ -115,38 +115,33 @@ def _sliced(layer: Layer, kept: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 def slice_by_steps(layer: Layer) -> None:
     begin, end, steps = (layer.numbers(k) for k in (1, 2, 3))
-    masks = {
-        name: layer.op.option(f"{name}Mask")
-        for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")
-    }
     if not len(begin) == len(end) == len(steps) or 0 in steps:
         raise ModelError(f"begins {begin}, ends {end} and steps {steps} do not fit")
-    shape = layer.shape()
-    cuts: list[tuple[int, int, int]] = []
-    new = sum(masks["NewAxis"] >> k & 1 for k in range(len(begin)))
-    for k, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
-        has = {name: mask >> k & 1 for name, mask in masks.items()}
-        n = shape[len(cuts)] if len(cuts) < len(shape) else 0
-        if has["Ellipsis"]:
-            rest = (
-                len(shape)
-                - len(cuts)
-                - (len(begin) - new - k - 1 + sum(masks["NewAxis"] >> j & 1 for j in range(k)))
-            )
-            cuts += [(0, shape[len(cuts) + j], 1) for j in range(rest)]
-        elif has["NewAxis"]:
-            continue
-        elif has["ShrinkAxis"]:
-            at = first + n if first < 0 else first
-            cuts.append((at, at + 1, 1))
-        else:
-            first = (0 if step > 0 else n - 1) if has["Begin"] else first
-            last = (n if step > 0 else -n - 1) if has["End"] else min(last, n)
-            cuts.append((first, last, step))
-    cuts += [(0, n, 1) for n in shape[len(cuts) :]]
-    if len(cuts) != len(shape):
-        raise ModelError(f"cuts {len(cuts)} axes of {shape}")
+    shape, whole = layer.shape(), layer.op.option("EllipsisMask")
+    new = layer.op.option("NewAxisMask") & ~whole
+    numbers = [k for k in range(len(begin)) if not new >> k & 1]
+    rest = len(shape) - sum(not whole >> k & 1 for k in numbers)
+    of_axes = [n for k in numbers for n in ([None] * rest if whole >> k & 1 else [k])]
+    of_axes += [None] * (len(shape) - len(of_axes))
+    if len(of_axes) != len(shape):
+        raise ModelError(f"cuts {len(of_axes)} axes of {shape}")
+    cuts = [
+        (0, n, 1) if k is None else _bounds(layer, k, n, begin[k], end[k], steps[k])
+        for k, n in zip(of_axes, shape, strict=True)
+    ]
     _cut(layer, *([cut[k] for cut in cuts] for k in range(3)))
+
+
+def _bounds(layer: Layer, k: int, n: int, first: int, last: int, step: int) -> tuple[int, int, int]:
+    """Where an axis of n elements is cut, as the masks say of number k."""
+    shrinks, begins, ends = (
+        layer.op.option(f"{name}Mask") >> k & 1 for name in ("ShrinkAxis", "Begin", "End")
+    )
+    if shrinks:
+        first += n if first < 0 else 0
+        return first, first + 1, 1
+    first = (0 if step > 0 else n - 1) if begins else first
+    return first, (n if step > 0 else -n - 1) if ends else min(last, n), step
 
 
 def split(layer: Layer, x: int, axis: int) -> None:
