@@ -323,6 +323,7 @@ def test_no_floating_point_in_the_code_of_integer_layers(tmp_path: Path) -> None
     called = {}
     for name in (
         *("conv_bytes", "depthwise_bytes", "rescale_integers", "map_integers", "pool_integers"),
+        "map_twice",
         *("rescale", "map_bytes"),
     ):
         made = tmp_path / f"{name}.o"
