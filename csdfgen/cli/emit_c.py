@@ -36,12 +36,19 @@ class EmitC(Command):
     examples = (
         "csdfgen emit-c model.onnx -o model && make -j4 -C model",
         "csdfgen emit-c zoo:resnet8 -o resnet8 --target cortex-m7 --goal memory",
+        "csdfgen emit-c model.onnx -o components/model --layout esp-idf --target generic",
         "csdfgen emit-c plan.json --model model.onnx -o model --force",
     )
 
     model: PlanArgument
     output: Path = declare("The output folder.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
+    layout: str = declare(
+        "The build system that takes the folder: a Makefile and a program, a CMake package, a Zephyr module, an "
+        "ESP-IDF component, or a PlatformIO and Arduino library.",
+        "make",
+        "make|cmake|zephyr|esp-idf|platformio",
+    )
     force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
     as_json: JsonOption = False
@@ -52,8 +59,10 @@ class EmitC(Command):
         from csdfgen.backends.registry import find_backend
         from csdfgen.cli.models import load_or_plan
         from csdfgen.emission.emit import check_folder, emit
+        from csdfgen.emission.layouts import check_layout
         from csdfgen.emission.targets import get_target
 
+        check_layout(self.layout)
         source = self.planning.source(self.model)
         count = get_target(self.target).count
         check_folder(self.output, self.force)
@@ -61,8 +70,8 @@ class EmitC(Command):
             found = load_or_plan(source, progress, backend=find_backend("emits"), count=count)
             with prefix_errors(found.model, if_silent=True):
                 made = emit(
-                    found.plan, found.title, self.output, target=self.target, force=self.force, oversize=self.oversize,
-                    maker=f"csdfgen {__version__}", report=progress,
+                    found.plan, found.title, self.output, target=self.target, layout=self.layout, force=self.force,
+                    oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
         if self.as_json:
             say_json({"output": str(self.output), "model": found.model, **asdict(made)})

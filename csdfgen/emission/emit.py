@@ -18,6 +18,7 @@ from csdfgen.backends.registry import choose_backend, find_backend, replace_back
 from csdfgen.emission import board, project
 from csdfgen.emission.account import Account, Demand, account_memory
 from csdfgen.emission.kernels import collect_sources, list_shared
+from csdfgen.emission.layouts import SOURCES, check_layout, list_files
 from csdfgen.emission.names import PARAMETERS, identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
 from csdfgen.emission.sharing import name_kernels
@@ -64,6 +65,7 @@ def emit(
     folder: Path,
     *,
     target: str = "host",
+    layout: str = "make",
     force: bool = False,
     oversize: bool = False,
     kernels: Backend | None = None,
@@ -73,18 +75,19 @@ def emit(
 ) -> Emitted:
     """Write a plan as C. title: of the network, which is named `network_name(title)` in C. kernels: a backend that emits C,
     by default the first on this machine. literals: see `LITERALS`. maker: the program that writes, with its version.
-    oversize: also what the target has no memory for.
+    layout: one of `LAYOUTS`. oversize: also what the target has no memory for.
 
-    Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
+    Raises InputError for a folder that is not empty, or cannot be written, or an unknown target or layout;
     PlanError for a step without a native kernel, and for what does not fit; ToolError without a compiler.
     """
     machine = get_target(target)
+    check_layout(layout)
     check_folder(folder, force)
     report("binding")
     unit = _whole_unit(plan, title, maker, kernels)
     report("writing")
     with translate_file_errors(folder), scratch_folder(folder) as scratch:
-        made = fill(scratch, unit, machine, literals=literals, oversize=oversize)
+        made = fill(scratch, unit, machine, literals=literals, oversize=oversize, layout=layout)
         _place(scratch, folder)
     return made
 
@@ -153,34 +156,50 @@ def fill(
     literals: int = LITERALS,
     *,
     oversize: bool = False,
+    layout: str = "make",
 ) -> Emitted:
     """Write all files of a unit into an empty folder. more: units that are to be timed. oversize: also what the machine has no
-    memory for. Raises OSError, ToolError, and PlanError, also for what does not fit.
+    memory for. layout: of the files around the network. Raises OSError, ToolError, and PlanError, also for what does not fit.
     """
     for one in () if oversize else (unit, *more):
         _check_memory(one, machine)
     name, constants = unit.name, unit.tables.blob
     called = {"csdf_enter"}.union(*(one.tables.called() for one in (unit, *more)))
     files = collect_sources(called, machine.lanes)
-    large = constants.size >= literals
-    inner = scratch / project.KERNELS
-    inner.mkdir()
+    large = constants.size >= literals and layout in ("make", "cmake")
+    home = scratch / SOURCES.get(layout, "")
+    inner = home / project.KERNELS
+    inner.mkdir(parents=True)
     programs = [one.tables.program for one in (unit, *more)]
     used = list_used(files.values(), programs, list_shared(files))
     if "used.h" in files:
         files["used.h"] = "\n".join(used)
-    for file, text in name_kernels(files).items():
+    for file, text in name_kernels(files, "-DCSDF_SCALAR" in machine.flags).items():
         write(inner / file, text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
-    write(scratch / f"{name}.h", header(unit))
-    write(scratch / f"{name}.c", source(unit))
+    write(home / f"{name}.h", header(unit))
+    write(home / f"{name}.c", source(unit))
     if large:
-        write(scratch / f"{name}_weights.S", project.assembly(unit))
-        with (scratch / f"{name}_weights.bin").open("wb") as blob:
+        write(home / f"{name}_weights.S", project.assembly(unit))
+        with (home / f"{name}_weights.bin").open("wb") as blob:
             blob.writelines(constants.parts())
     else:
-        write(scratch / f"{name}_weights.c", weights(unit))
+        write(home / f"{name}_weights.c", weights(unit))
+    if layout == "make":
+        _write_program(scratch, unit, machine, parts, more)
+    for place, lines in list_files(layout, unit, machine, parts):
+        (scratch / place).parent.mkdir(exist_ok=True)
+        write(scratch / place, lines)
+    made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
+    size = (home / f"{name}.c").stat().st_size
+    return Emitted(name, tuple(map(str, made)), size, constants.size, unit.plan.planned_bytes)
+
+
+def _write_program(
+    scratch: Path, unit: Unit, machine: Target, parts: Sequence[str], more: Sequence[Unit]
+) -> None:
+    """Write a program that runs a network on files, and what builds it. Raises OSError."""
     write(scratch / "main.c", project.main(unit, machine.board))
     if machine.board is not None:
         for path in board.FILES:
@@ -190,9 +209,6 @@ def fill(
         write(scratch / f"{one.name}.c", source(one))
     write(scratch / "Makefile", project.makefile(unit, machine, parts, [one.name for one in more]))
     write(scratch / "CMakeLists.txt", project.cmake(unit, machine, parts))
-    made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
-    size = (scratch / f"{name}.c").stat().st_size
-    return Emitted(name, tuple(map(str, made)), size, constants.size, unit.plan.planned_bytes)
 
 
 # Files --------------------------------------------------------------------------------------------

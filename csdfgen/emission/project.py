@@ -13,7 +13,7 @@ from csdfgen.emission.targets import Board, Target
 KERNELS = "kernels"
 """The folder with the files of the kernel library."""
 
-_OPTIMISED = ("-fno-lto", "-ffunction-sections", "-fdata-sections")
+OPTIMISED = ("-fno-lto", "-ffunction-sections", "-fdata-sections")
 """Files are compiled separately, because the arena contains values of all types: a kernel must not make assumptions about
 what wrote the bytes that it reads. -fno-strict-aliasing would serve too, but convolutions then take twice the time.
 """
@@ -86,7 +86,7 @@ def makefile(
         compiler=target.compiler,
         archiver=target.archiver,
         flags=" ".join(target.flags),
-        warned=" ".join((*STANDARD, "$(OPTIMIZE)", *_OPTIMISED, *WARNINGS)),
+        warned=" ".join((*STANDARD, "$(OPTIMIZE)", *OPTIMISED, *WARNINGS)),
         level=target.level,
         sizer=target.archiver.removesuffix("ar") + "size",
         objects=" ".join(f"{one.rpartition('.')[0]}.o" for one in files),
@@ -124,7 +124,7 @@ def cmake(unit: Unit, target: Target, files: Sequence[str]) -> Iterator[str]:
         assembler=assembler,
         files=files,
         kernels=KERNELS,
-        options=";".join((*STANDARD, target.level, *_OPTIMISED, *target.flags)),
+        options=";".join((*STANDARD, target.level, *OPTIMISED, *target.flags)),
         assembled=";".join(machine) if assembler else "",
         own="main.c board.c" if board else "main.c",
         flags=" ".join(target.flags),

@@ -17,8 +17,10 @@ NAMES = "names.h"
 _LETTERS = 8
 
 
-def name_kernels(files: Mapping[str, str]) -> dict[str, str]:
-    """The files of kernels, whose functions have names of their own and are weak, and the header of names."""
+def name_kernels(files: Mapping[str, str], scalar: bool) -> dict[str, str]:
+    """The files of kernels, whose functions have names of their own and are weak, and the header of names. scalar: they have
+    no vectors, whatever the flags.
+    """
     functions = list_functions(files)
     home = {name: file for file, (defined, _) in functions.items() for name in defined}
     needed = {
@@ -28,7 +30,7 @@ def name_kernels(files: Mapping[str, str]) -> dict[str, str]:
         for file, text in files.items()
     }
     names = {name: f"{name}_{_digest(file, files, needed)}" for name, file in home.items()}
-    found = {NAMES: "\n".join(_header(names))}
+    found = {NAMES: "\n".join(_header(names, scalar))}
     for file, text in files.items():
         own = [names[name] for name in sorted(functions.get(file, ((), ()))[0])]
         found[file] = "\n".join((*_weak(own), text)) if own else text
@@ -47,9 +49,11 @@ def _digest(file: str, files: Mapping[str, str], needed: Mapping[str, set[str]])
     return hashlib.sha256(text.encode()).hexdigest()[:_LETTERS]
 
 
-def _header(names: Mapping[str, str]) -> Iterator[str]:
+def _header(names: Mapping[str, str], scalar: bool) -> Iterator[str]:
     yield "/* Names of kernels by their content: in a program of several networks, equal ones are there once. */"
     yield "#ifndef CSDF_NAMES_H\n#define CSDF_NAMES_H\n"
+    if scalar:
+        yield "#ifndef CSDF_SCALAR\n#define CSDF_SCALAR\n#endif\n"
     yield from (f"#define {name} {names[name]}" for name in sorted(names))
     yield "\n#endif"
 
