@@ -86,7 +86,12 @@ class Program:
         path = self.folder / source
         command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
         if path.suffix == ".c":
-            command += [*self.variables["CFLAGS"].replace("$(OPTIMIZE)", "").split(), *STRICT, *self._level, "-Ikernels"]
+            command += [
+                *self.variables["CFLAGS"].replace("$(OPTIMIZE)", "").split(),
+                *STRICT,
+                *self._level,
+                "-Ikernels",
+            ]
         made = path.with_suffix(".o")
         text = b"\0".join([path.read_bytes(), *map(str.encode, command)])
         before = kept(self.folder, sha256(text).hexdigest())

@@ -61,11 +61,20 @@ static int32_t first_row(const csdf_byte_conv_step *step, int32_t row)
     return csdf_first_row(row, step->layer->stride_h, step->each, step->apart);
 }
 
-static void pad(csdf_e *to, ptrdiff_t n, csdf_e value)
+/* What is called at several places, and on boards is there once. */
+#if defined(CSDF_HELIUM) || defined(CSDF_DOT_DSP)
+#define ONCE static __attribute__((noinline))
+#else
+#define ONCE CSDF_INLINE
+#endif
+
+ONCE void pad(csdf_e *to, ptrdiff_t n, csdf_e value)
 {
     for (ptrdiff_t i = 0; i < n; i++)
         to[i] = value;
 }
+
+ONCE void values_of(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8_t flip) { csdf_values(to, from, n, flip); }
 
 /* The channels of a part that one tap sees of a piece: from `at`, the pixel's first; NULL is padding. */
 static void tap(const group *g, const part *p, const csdf_byte_source *piece, int32_t start, const uint8_t *at, csdf_e *to)
@@ -75,7 +84,7 @@ static void tap(const group *g, const part *p, const csdf_byte_source *piece, in
     if (low >= high)
         return;
     if (at)
-        csdf_values(to + (low - channel), at + (low - start), high - low, g->flip);
+        values_of(to + (low - channel), at + (low - start), high - low, g->flip);
     else
         pad(to + (low - channel), high - low, g->padding);
 }
@@ -138,7 +147,7 @@ static void windows(const group *g, const csdf_byte_source *piece, int32_t row, 
             at += from;
         for (int32_t k = 0; k < count; k++)
             if (at)
-                csdf_values(to + k * pitch, at + k * step, n, flip);
+                values_of(to + k * pitch, at + k * step, n, flip);
             else
                 pad(to + k * pitch, n, g->padding);
     }
@@ -190,7 +199,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
                 const uint8_t *line = piece->rows[first_row(step, row)];
                 const int32_t some = least(count - k, columns - column), from = step->out.column + column;
                 if (line && from + some <= step->width) {
-                    csdf_values(values, line + from * stride, some * p->pitch, g->flip);
+                    values_of(values, line + from * stride, some * p->pitch, g->flip);
                     values += (some - 1) * p->pitch;
                     k += some - 1;
                     column = 0;
@@ -210,7 +219,7 @@ static void gather(const group *g, const part *p, int32_t first, int32_t count, 
                     const int32_t high = most(low, least(some, step->width - from));
                     pad(at, (ptrdiff_t)low * pace, g->padding);
                     if (low < high)
-                        csdf_values(at + low * pace, line + (from + low) * stride, (ptrdiff_t)(high - low) * pace, g->flip);
+                        values_of(at + low * pace, line + (from + low) * stride, (ptrdiff_t)(high - low) * pace, g->flip);
                     pad(at + high * pace, (ptrdiff_t)(some - high) * pace, g->padding);
                     at += some * pace;
                 } else {

@@ -84,7 +84,7 @@ static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, 
             }
     }
     CSDF_EACH(v)
-        made[v] = csdf_round(sums[v] / seen / out_scale + zero, &bounds);
+        made[v] = csdf_round(csdf_divided(csdf_divided(sums[v], seen), out_scale) + zero, &bounds);
     csdf_store_bytes(step->out[row] + (ptrdiff_t)x * step->stride + channel, made, n);
 }
 
@@ -186,6 +186,8 @@ void csdf_sum_values(const csdf_byte_sum_step *step)
 {
     const int32_t channels = step->source.channels;
     const csdf_bounds bounds = csdf_bounds_of(0, step->low, step->high);
+    const csdf_v divisors[2] = {csdf_splat(step->divisors[0]), csdf_splat(step->divisors[1])};
+    const csdf_v zero = csdf_splat((float)step->zero);
     float *sums = step->sums;
     int32_t c = 0;
     if (step->begin)
@@ -200,8 +202,7 @@ void csdf_sum_values(const csdf_byte_sum_step *step)
         csdf_i made[CSDF_BLOCK_VECTORS];
         memcpy(own, sums + c, (size_t)n * sizeof *own);
         CSDF_EACH(v)
-            made[v] = csdf_round(csdf_load(own + v * CSDF_LANES) / csdf_splat(step->divisors[0]) /
-                                         csdf_splat(step->divisors[1]) + csdf_splat((float)step->zero), &bounds);
+            made[v] = csdf_round(csdf_divided(csdf_divided(csdf_load(own + v * CSDF_LANES), divisors[0]), divisors[1]) + zero, &bounds);
         csdf_store_bytes(step->out + c, made, n);
     }
 }

@@ -594,6 +594,21 @@ CSDF_INLINE void csdf_widen(csdf_i *x, const uint8_t *from, uint8_t flip)
 #endif
 }
 
+/* x / y. Helium has no quotients of vectors: a loop of its own, not written out wherever there is one. */
+#ifdef CSDF_HELIUM
+static __attribute__((noinline, unused)) csdf_v csdf_divided(csdf_v x, csdf_v y)
+{
+    float values[CSDF_LANES], by[CSDF_LANES];
+    csdf_store(values, x);
+    csdf_store(by, y);
+    for (int k = 0; k < CSDF_LANES; k++)
+        values[k] /= by[k];
+    return csdf_load(values);
+}
+#else
+CSDF_INLINE csdf_v csdf_divided(csdf_v x, csdf_v y) { return x / y; }
+#endif
+
 /* x / scale, or what is rounded to the same integer, or clipped to the same byte. */
 CSDF_INLINE csdf_v csdf_quotient(csdf_v x, csdf_v scale, csdf_v inverse)
 {

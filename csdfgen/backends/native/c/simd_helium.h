@@ -63,11 +63,10 @@ CSDF_INLINE void csdf_helium_sums(int pixels, const int8_t *x, ptrdiff_t pitch, 
     static void dots_##pixels(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps, const int32_t *from, \
         ptrdiff_t apart, int32_t *to, int32_t outs) \
     { \
-        static const int32_t none[CSDF_PANEL]; \
         int32_t made[pixels * CSDF_PANEL]; \
         if (apart) \
             memset(made, 0, sizeof made); \
-        csdf_helium_sums(pixels, x, pitch, weights, steps, apart ? none : from, apart ? made : to, outs); \
+        csdf_helium_sums(pixels, x, pitch, weights, steps, apart ? made : from, apart ? made : to, outs); \
         for (int i = 0; i < pixels * CSDF_PANEL && apart; i++) \
             to[i] = from[i] + made[i]; \
     }

@@ -69,7 +69,7 @@ CSDF_INLINE void shares(const csdf_byte_softmax_step *step, const csdf_bounds *b
 {
     csdf_i x[CSDF_BLOCK_VECTORS];
     CSDF_EACH(v)
-        x[v] = csdf_round(csdf_load(powers + v * CSDF_LANES) * csdf_splat(step->whole) / csdf_splat(sum), bounds);
+        x[v] = csdf_round(csdf_divided(csdf_load(powers + v * CSDF_LANES) * csdf_splat(step->whole), csdf_splat(sum)), bounds);
     csdf_store_bytes(out, x, AT_ONCE);
 }
 
