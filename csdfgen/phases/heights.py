@@ -158,10 +158,21 @@ def _least_height(tensor: Tensor) -> int:
     return 1 if _pixels(tensor) >= AUTO_PIXELS else -(-tensor.rows // MOST_PHASES)
 
 
+def least_auto_height(tensor: Tensor) -> int:
+    """Rows of a phase at `auto` that do not depend on the rows of the tensor.
+
+    >>> least_auto_height(Tensor("x", (1, 1, 64000), row_axis=2))
+    64
+    """
+    assert tensor.row_axis is not None
+    shape = [1 if k == tensor.row_axis else size for k, size in enumerate(tensor.shape)]
+    return auto_height(replace(tensor, shape=tuple(shape)))
+
+
 def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:
     """(rows a phase, rows in all) of the output of a layer, or of the input that it accumulates over."""
     mode = get_operator(layer).mode(layer)
-    tensor = _divided(layer)
+    tensor = divided_tensor(layer)
     if mode is Mode.WHOLE:
         return max(1, tensor.rows), tensor.rows
     if mode is Mode.ACCUMULATE and spec.layers.get(layer.name, spec.general) == "paper":
@@ -169,7 +180,7 @@ def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], in
     return spec.height(layer.name, tensor, tensor.rows), tensor.rows
 
 
-def _divided(layer: Layer) -> Tensor:
+def divided_tensor(layer: Layer) -> Tensor:
     """What the phases of a layer divide: its output, or the input that it accumulates over, as it is read."""
     operator = get_operator(layer)
     if operator.mode(layer) is not Mode.ACCUMULATE:
@@ -195,7 +206,7 @@ def _with_channels_last(layer: Layer) -> Tensor:
 def lowest_heights(network: Network, rows: int = 1) -> RowSpec:
     """So many rows a phase, more where rows are so small that there would be too many phases."""
     divided = {tensor.name: tensor for tensor in network.inputs}
-    divided |= {layer.name: _divided(layer) for layer in network.layers}
+    divided |= {layer.name: divided_tensor(layer) for layer in network.layers}
     low = {name: least for name, t in divided.items() if (least := _least_height(t)) > rows}
     return RowSpec(rows, MappingProxyType(low))
 
@@ -206,7 +217,7 @@ def halve_heights(spec: RowSpec, network: Network, names: Iterable[str]) -> RowS
     """
     divided = {tensor.name: tensor for tensor in network.inputs}
     divided |= {
-        layer.name: _divided(layer)
+        layer.name: divided_tensor(layer)
         for layer in network.layers
         if get_operator(layer).mode(layer) is not Mode.WHOLE
     }

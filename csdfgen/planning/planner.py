@@ -209,7 +209,7 @@ def plan_phased(prepared: Prepared, phased: Phased) -> Plan:
 def choose_loop_heights(prepared: Prepared) -> str:
     """Rows of the phases of each layer for a plan that repeats, see `harmonize_heights`. Raises PlanError if none does."""
     with _refuse_loops():
-        return harmonize_heights(prepared.at("1").conversion, prepared.phased().conversion)
+        return harmonize_heights(prepared.at("1").conversion)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import numpy as np
 from csdfgen.errors import PlanError
 from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
+from csdfgen.phases.heights import divided_tensor, least_auto_height
 from csdfgen.planning.buffers import Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.lifetimes import trace_lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
@@ -102,18 +103,20 @@ def _phases(conversion: Conversion) -> dict[str, int]:
     return {work.name: len(work.phases) for work in conversion.actors}
 
 
-def harmonize_heights(low: Conversion, usual: Conversion) -> str:
-    """Rows of the phases of each layer: powers of two times what the strides leave, at most the usual and `CAP` rows of the
-    first input, so that a period is short, and a low image has some. low: at 1 row a phase. Raises ScheduleError as `find_loop`.
+def harmonize_heights(low: Conversion) -> str:
+    """Rows of the phases of each layer: powers of two times what the strides leave, about 64 pixels and at most `CAP` rows of the
+    first input, so that a period is short; fewer for an image with less than `_PERIODS` periods. They do not depend on
+    the height else. low: at 1 row a phase. Raises ScheduleError as `find_loop`.
     """
     shares = find_shares(_phases(low), trace_links(low)).tolist()
     cap = min(CAP, max(1, len(low.actors[0].phases) // _PERIODS))
     rows: dict[str, int | str] = {"*": 1}
-    for work, share in zip(usual.actors, shares, strict=True):
+    for work, share in zip(low.actors, shares, strict=True):
         if share:
             rate = Fraction(share, shares[0])
             odd = rate.numerator // (rate.numerator & -rate.numerator)
-            most = max(1, min(max(len(p.out) for p in work.phases), int(cap * rate)))
+            tensor = divided_tensor(work.layer) if work.layer else work.writes[0].tensor
+            most = max(1, min(least_auto_height(tensor), int(cap * rate)))
             unit = odd if odd <= most else 1
             rows[work.asked_by] = unit << (most // unit).bit_length() - 1
     return ROWS.text(rows)
@@ -176,9 +179,7 @@ def _parts(loop: Loop, order: Order) -> list[_Part]:
             or (start[next_] - start[now] != rows).any()
             or (stop - start)[now].sum() != rows
         ):
-            raise PlanError(
-                f"rows of '{buffer.name}' do not repeat in the middle of the image; take a taller one"
-            )
+            raise PlanError(f"rows of '{buffer.name}' do not repeat in the middle of the image")
         sizes = ((stop - start) * buffer.row_bytes)[now]
         found.append(
             _Part(
