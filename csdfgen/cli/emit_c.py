@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
@@ -14,6 +14,11 @@ from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import prefix_errors
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import pluralize
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from csdfgen.cli import models
 
 Target = Annotated[
     str,
@@ -49,6 +54,7 @@ class EmitC(Command):
         "make",
         "make|cmake|zephyr|esp-idf|platformio",
     )
+    check: bool = declare("Emit NAME_check, a self-test that a board can call.", False)
     force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
     as_json: JsonOption = False
@@ -71,6 +77,7 @@ class EmitC(Command):
             with prefix_errors(found.model, if_silent=True):
                 made = emit(
                     found.plan, found.title, self.output, target=self.target, layout=self.layout, force=self.force,
+                    check=_expected(found) if self.check else None,
                     oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
         if self.as_json:
@@ -81,3 +88,16 @@ class EmitC(Command):
             f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
             wrap=False,
         )
+
+
+def _expected(found: models.Planned) -> dict[str, np.ndarray]:
+    """The outputs for the inputs of a self-test. Raises CsdfgenError."""
+    import runtime
+    from csdfgen.backends.registry import find_backend
+    from csdfgen.emission.times import make_inputs
+
+    feeds = {
+        tensor.name: make_inputs(replace(tensor, shape=found.network.whole_shape(tensor)))
+        for tensor in found.network.inputs
+    }
+    return runtime.compile(found.plan, backend=find_backend("emits"))(feeds)

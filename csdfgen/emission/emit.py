@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.registry import choose_backend, find_backend, replace_backend
 from csdfgen.emission import board, project
 from csdfgen.emission.account import Account, Demand, account_memory
+from csdfgen.emission.check import check_source
 from csdfgen.emission.kernels import collect_sources, list_shared
 from csdfgen.emission.layouts import SOURCES, check_layout, list_files
 from csdfgen.emission.names import PARAMETERS, identifiers, network_name
@@ -66,6 +69,7 @@ def emit(
     *,
     target: str = "host",
     layout: str = "make",
+    check: Mapping[str, np.ndarray] | None = None,
     force: bool = False,
     oversize: bool = False,
     kernels: Backend | None = None,
@@ -75,7 +79,8 @@ def emit(
 ) -> Emitted:
     """Write a plan as C. title: of the network, which is named `network_name(title)` in C. kernels: a backend that emits C,
     by default the first on this machine. literals: see `LITERALS`. maker: the program that writes, with its version.
-    layout: one of `LAYOUTS`. oversize: also what the target has no memory for.
+    layout: one of `LAYOUTS`. check: the outputs for `times.make_inputs`, for a self-test.
+    oversize: also what the target has no memory for.
 
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target or layout;
     PlanError for a step without a native kernel, and for what does not fit; ToolError without a compiler.
@@ -87,7 +92,9 @@ def emit(
     unit = _whole_unit(plan, title, maker, kernels)
     report("writing")
     with translate_file_errors(folder), scratch_folder(folder) as scratch:
-        made = fill(scratch, unit, machine, literals=literals, oversize=oversize, layout=layout)
+        made = fill(
+            scratch, unit, machine, literals=literals, oversize=oversize, layout=layout, check=check
+        )
         _place(scratch, folder)
     return made
 
@@ -157,9 +164,11 @@ def fill(
     *,
     oversize: bool = False,
     layout: str = "make",
+    check: Mapping[str, np.ndarray] | None = None,
 ) -> Emitted:
     """Write all files of a unit into an empty folder. more: units that are to be timed. oversize: also what the machine has no
-    memory for. layout: of the files around the network. Raises OSError, ToolError, and PlanError, also for what does not fit.
+    memory for. layout: of the files around the network. check: see `emit`. Raises OSError, ToolError, and
+    PlanError, also for what does not fit.
     """
     for one in () if oversize else (unit, *more):
         _check_memory(one, machine)
@@ -178,7 +187,7 @@ def fill(
         write(inner / file, text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
-    write(home / f"{name}.h", header(unit))
+    write(home / f"{name}.h", header(unit, check is not None))
     write(home / f"{name}.c", source(unit))
     if large:
         write(home / f"{name}_weights.S", project.assembly(unit))
@@ -186,6 +195,9 @@ def fill(
             blob.writelines(constants.parts())
     else:
         write(home / f"{name}_weights.c", weights(unit))
+    if check is not None:
+        parts.append(f"{name}_check.c")
+        write(home / parts[-1], check_source(unit, check))
     if layout == "make":
         _write_program(scratch, unit, machine, parts, more)
     for place, lines in list_files(layout, unit, machine, parts):

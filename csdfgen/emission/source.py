@@ -174,8 +174,8 @@ def _common(unit: Unit) -> dict[str, Any]:
     }
 
 
-def header(unit: Unit) -> Iterator[str]:
-    """NAME.h."""
+def header(unit: Unit, check: bool = False) -> Iterator[str]:
+    """NAME.h. check: it declares a self-test."""
     name, network, constants = unit.name, unit.network, unit.tables.blob.size
     why = "is no identifier of C"
     if name == f"net_{unit.title}":
@@ -202,6 +202,7 @@ def header(unit: Unit) -> Iterator[str]:
         arena_bytes=unit.plan.planned_bytes,
         weights_bytes=constants,
         images=network.batch,
+        check=check,
         stack_bytes=_STACK + unit.tables.pools.largest_call(),
         streamed=unit.tables.streamed,
         row_bytes=f"{rows:,}",

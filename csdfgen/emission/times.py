@@ -43,8 +43,11 @@ class Timed:
 
 
 def make_inputs(tensor: Tensor) -> np.ndarray:
-    """The values of an input: between -1 and 1 for floats, else zeros."""
+    """The values of an input: between -1 and 1 for floats, any bytes, else zeros."""
     count = prod(tensor.shape)
+    if tensor.dtype in ("int8", "uint8"):
+        bytes_ = (np.arange(count, dtype=np.uint64) * _STEP) % 2**32 // 2**24
+        return bytes_.astype(np.uint8).view(tensor.dtype).reshape(tensor.shape)
     if tensor.dtype not in ("float32", "float64"):
         return np.zeros(tensor.shape, tensor.dtype)
     numbers = (np.arange(count, dtype=np.uint64) * _STEP) % 2**32 // 2**16
@@ -87,10 +90,7 @@ def source(
         TEXT / "net_times.c",
         **unit.words,
         members=unit.members(),
-        inputs=[
-            {"word": one.word, "size": unit.size(one.word), "value": _value(kinds[one.word])}
-            for one in unit.inputs
-        ],
+        inputs=list_inputs(unit),
         expected=[_compared(word, kinds[word], *one) for word, one in expected.items()],
         plans=[
             {
@@ -108,8 +108,19 @@ def source(
     )
 
 
+def list_inputs(unit: Unit) -> list[dict[str, str]]:
+    """The inputs as templates fill them, with the values of `make_inputs`."""
+    kinds = dict(unit.arrays())
+    return [
+        {"word": one.word, "size": unit.size(one.word), "value": _value(kinds[one.word])}
+        for one in unit.inputs
+    ]
+
+
 def _value(kind: str) -> str:
     """What an input of that type has at k."""
+    if kind in ("int8_t", "uint8_t"):
+        return f"({kind})((uint32_t)k * {_STEP}u >> 24)"
     if kind not in ("float", "double"):
         return "0"
     return f"({kind})((float)((uint32_t)k * {_STEP}u >> 16) / 32768.0f - 1.0f)"

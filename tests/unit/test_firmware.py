@@ -7,15 +7,18 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from benchmarks.bench_boards import stack_of
 from csdfgen.emission.emit import emit
 from csdfgen.emission.targets import TARGETS
 from tests.board_networks import NETWORKS, absent, feeds_of, plan_of
+from tests.command import Call
 from tests.emitted import Program, run
 from tests.models import onnxruntime_outputs
 from tests.native_steps import compiler_missing
+from tests.small_models import residual_classifier
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -206,6 +209,34 @@ def test_two_networks_and_interrupts(tmp_path: Path) -> None:
         check=True,
     ).stdout
     assert len(re.findall(r" csdf_copy_4_", names)) == 1, "a kernel that is the same is there twice"
+
+
+_CHECKED = """\
+#include "net.h"
+
+int main(void)
+{
+    static net_t net;
+    return net_check(&net) > 9 ? 9 : net_check(&net);
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "batch"), [("residual", 1), ("residual", 2), ("integers", 1)])
+def test_a_self_test(name: str, batch: int, call: Call) -> None:
+    """It finds nothing in what was emitted, and weights that are others."""
+    onnx.save(
+        residual_classifier(batch="N") if name == "residual" else NETWORKS[name](), "net.onnx"
+    )
+    words = ("--target", "generic", "--check", *(("--batch", "2") if batch > 1 else ()))
+    assert call("emit-c", "net.onnx", "-o", "c", *words).code == 0
+    Path("c/main.c").write_text(_CHECKED)
+    run("make", "-s", "-j2", "OPTIMIZE=-O0", "CC=cc -Werror", "net", folder=Path("c"))
+    assert subprocess.run(["c/net"]).returncode == 0
+    text = Path("c/net_weights.c").read_text()
+    Path("c/net_weights.c").write_text(re.sub(r"0x[0-9a-f]{8}u", "0x3f3f3f3fu", text))
+    run("make", "-s", "OPTIMIZE=-O0", "net", folder=Path("c"))
+    assert 0 < subprocess.run(["c/net"]).returncode <= 9
 
 
 def flat_outputs(name: str, feeds: dict[str, np.ndarray]) -> np.ndarray:

@@ -61,6 +61,12 @@ typedef struct @name@_t {
 /* The same in static memory, which is linked only where this function is called, or another one without a @name@_t. */
 @static_called@;
 
+@if check@
+/* A self-test: a frame of inputs that are computed, in static arrays that are linked only where it is called. 0: the outputs are
+ * those that csdfgen computed, else how many values differ. */
+int @name@_check(@name@_t *net);
+
+@end@
 @if streamed@
 /* There is no form that takes rows one by one: @streamed@. */
 
