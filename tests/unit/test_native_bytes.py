@@ -148,6 +148,14 @@ def test_convolutions(name: str, types: str) -> None:
         check(case.model(rescaled, (of_x, x.shape), (of_x, shape)), x)
 
 
+def test_a_group_reads_its_own_channels() -> None:
+    case = Case()
+    weights = case.constant(case.bytes_of("int8", (12, 4, 3, 3)))
+    x = case.bytes_of("int8", (1, 8, 6, 5))
+    node = helper.make_node("ConvInteger", ["x", weights], ["y"], group=2)
+    check(case.model(node, ("int8", x.shape), ("int32", (1, 12, 4, 3))), x)
+
+
 @pytest.mark.parametrize("types", ["int8 int8", "uint8 int8", "int8 uint8", "uint8 uint8"])
 @pytest.mark.parametrize("sizes", [(5, 40, 7), (3, 3000, 33), (1, 1280, 100)])
 def test_products(sizes: tuple[int, int, int], types: str) -> None:

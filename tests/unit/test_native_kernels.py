@@ -242,8 +242,10 @@ def test_depthwise(library: Library, seed: int) -> None:
 @pytest.mark.parametrize("each", [1, 2])
 def test_depthwise_of_a_window_in_several_tables(library: Library, each: int) -> None:
     rng = np.random.default_rng(1)
-    weights = numbers(rng, 21 * each, 1, 13, 11)
-    layer = Convolution(weights, None, 21, pads=(6, 5, 6, 5), kind="depthwise")
+    weights, bias = numbers(rng, 21 * each, 1, 13, 11), numbers(rng, 21 * each)
+    layer = Convolution(
+        weights, bias, 21, pads=(6, 5, 6, 5), activation=ACTIVATIONS[1], kind="depthwise"
+    )
     check(library, rng, layer, numbers(rng, 15, 14, 21), 2)
 
 
@@ -504,26 +506,61 @@ def test_a_core_has_a_peak_that_no_kernel_passes() -> None:
     assert 1e8 < peak < 2 * 2 * lanes * 8e9  # two units, twice an operation, 8 GHz
 
 
+def converted(library: Library, to: str, x: np.ndarray, dtype: str, size: int) -> np.ndarray:
+    """Floats as a kernel converts them, in runs of `size`."""
+    kernel = library.function(f"from_f32_to_{to}", None, ctypes.c_void_p)
+    out = np.zeros(len(x), dtype)
+    for start in range(0, len(x), size):
+        dims = (Dim * 1)(Dim(size, 4, 0, 0, out.itemsize))
+        step = Strided(ctypes.addressof(dims), 1)
+        step.a, step.out = x[start:].ctypes.data, out[start:].ctypes.data
+        kernel(ctypes.addressof(step))
+    return out
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_floats_become_bytes_alike_in_runs_and_one_by_one(library: Library, dtype: str) -> None:
     """Whole numbers lose their upper bits; what 64 bits do not have, or is no number, becomes the least integer."""
     rng = np.random.default_rng(7)
     x = rng.uniform(-300, 600, 1500).astype(np.float32)
     x[700:710] = (3e9, -3e9, 2**31, -(2**31), 2**32 + 512, 1e20, -1e20, np.inf, -np.inf, np.nan)
-    kernel = library.function(
-        f"from_f32_to_{'i8' if dtype == 'int8' else 'u8'}", None, ctypes.c_void_p
-    )
-    runs, single = np.zeros(1500, dtype), np.zeros(1500, dtype)
-    for out, size in ((runs, 1500), (single, 1)):
-        for start in range(0, 1500, size):
-            dims = (Dim * 1)()
-            dims[0] = Dim(size, 4, 0, 0, 1)
-            step = Strided(ctypes.addressof(dims), 1)
-            step.a, step.out = x.ctypes.data + 4 * start, out.ctypes.data + start
-            kernel(ctypes.addressof(step))
+    to = "i8" if dtype == "int8" else "u8"
+    runs, single = (converted(library, to, x, dtype, size) for size in (1500, 1))
     assert np.array_equal(runs, single)
     inside = np.abs(x) < 2**31
     assert np.array_equal(runs[inside], x[inside].astype(np.int64).astype(dtype))
+
+
+@pytest.mark.parametrize("size", [1, 8, 64])
+def test_no_bits_that_are_no_number_become_one(library: Library, size: int) -> None:
+    """In bfloat16, alone or in a run: of each sign, with bits that are cut off, and with all bits set."""
+    bits = [
+        0x7F800001,
+        0xFF800001,
+        0x7FFFFFFF,
+        0xFFFFFFFF,
+        0x7F80FFFF,
+        0x7FC12345,
+        0x7F800000,
+        0xFF7FFFFF,
+    ]
+    x = np.array(bits * 8, np.uint32).view(np.float32)
+    made = converted(library, "bf16", x, "uint16", size)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(made, x.astype("bfloat16").view(np.uint16))
+
+
+@pytest.mark.parametrize("name", ["largest", "smallest"])
+def test_of_equal_elements_the_first_is_the_best(library: Library, name: str) -> None:
+    x = np.random.default_rng(3).integers(0, 4, (5, 40)).astype(np.int32)
+    out, size = np.zeros((5, 11), np.int64), np.array([40], np.int32)
+    dims = (Dim * 1)(Dim(5, x.strides[0], 0, 0, out.strides[0]))
+    step = Strided(ctypes.addressof(dims), 1, 11)
+    step.a, step.out, step.index = x.ctypes.data, out.ctypes.data, size.ctypes.data
+    step.along, step.out_along = x.itemsize, out.itemsize
+    library.function(f"{name}_i32", None, ctypes.c_void_p)(ctypes.addressof(step))
+    best = np.argsort(-x if name == "largest" else x, axis=1, kind="stable")
+    assert np.array_equal(out, best[:, :11])
 
 
 @pytest.mark.parametrize("run", [1, 3, 16, 17])
