@@ -416,7 +416,7 @@ static void slab(const part *p)
 enum { LINES = 16 }; /* of a kernel */
 
 /* The sums of a pixel's sixteen channels. lines: by row of the kernel, NULL for padding, of which `none` are sixteen values. */
-CSDF_INLINE void sixteen(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int inside, int32_t *to)
+static void sixteen(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int32_t *to)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const int32_t high = layer->kernel_h, width = p->step->width;
@@ -425,7 +425,7 @@ CSDF_INLINE void sixteen(const part *p, const uint8_t *const *lines, const uint8
     csdf_sixteen_sums sums = csdf_sixteen_begun(layer->bias + p->channel);
     int32_t in = x * layer->stride_w - layer->pad_left;
     for (int32_t k = 0; k < layer->kernel_w; k++, in += layer->dilation_w) {
-        const int seen = inside || (in >= 0 && in < width);
+        const int seen = in >= 0 && in < width;
         const ptrdiff_t shift = (ptrdiff_t)in * p->piece->stride;
         for (int32_t y = 0; y < high; y += 2, w += p->all * 2) {
             const csdf_two_taps taps = csdf_two_taps_of(w);
@@ -440,12 +440,52 @@ CSDF_INLINE void sixteen(const part *p, const uint8_t *const *lines, const uint8
     csdf_sixteen_put(to, sums);
 }
 
+/* The same of windows of 3 by 3 that see no padding at the left and the right. pace: bytes from a pixel of a line to the next, 0
+ * where all are `none`. taps: weights of the column's first two rows, and of the third. */
+CSDF_INLINE void sixteen_of_nine(const part *p, const uint8_t *const *lines, const ptrdiff_t *pace, const csdf_two_taps (*taps)[2],
+    csdf_sixteen_sums sums, int32_t in, int32_t *to)
+{
+    const uint8_t flip = (uint8_t)p->step->layer->flip;
+    const uint8_t *a = lines[0] + in * pace[0], *b = lines[1] + in * pace[1], *c = lines[2] + in * pace[2];
+#define COLUMN(k) \
+    sums = csdf_sixteen_tap(sums, a + (k) * pace[0], flip, taps[k][0].val[0]); \
+    sums = csdf_sixteen_tap(sums, b + (k) * pace[1], flip, taps[k][0].val[1]); \
+    sums = csdf_sixteen_tap(sums, c + (k) * pace[2], flip, taps[k][1].val[0]);
+    COLUMN(0) COLUMN(1) COLUMN(2)
+#undef COLUMN
+    csdf_sixteen_put(to, sums);
+}
+
+/* Pixels of a row, `count` from x on. */
+static void nines(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int32_t count, int32_t *to)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int8_t *w = layer->weights + p->channel * 2;
+    const csdf_sixteen_sums begun = csdf_sixteen_begun(layer->bias + p->channel);
+    const uint8_t *at[3];
+    ptrdiff_t pace[3];
+    csdf_two_taps taps[3][2];
+    for (int32_t k = 0; k < 3; k++) {
+        at[k] = lines[k] ? lines[k] : none;
+        pace[k] = lines[k] ? p->piece->stride : 0;
+        taps[k][0] = csdf_two_taps_of(w + 4 * k * p->all);
+        taps[k][1] = csdf_two_taps_of(w + (4 * k + 2) * p->all);
+    }
+    for (int32_t k = 0; k < count; k++, to += 16) {
+        const int32_t in = (x + k) * layer->stride_w - layer->pad_left;
+        if (in >= 0 && in + 2 < p->step->width)
+            sixteen_of_nine(p, at, pace, (const csdf_two_taps(*)[2])taps, begun, in, to);
+        else
+            sixteen(p, lines, none, x + k, to);
+    }
+}
+
 /* All pixels of sixteen channels. */
 static void sixteens(const part *p)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
-    const int32_t extent = (layer->kernel_w - 1) * layer->dilation_w, end = out->column + out->columns;
+    const int32_t end = out->column + out->columns;
     const uint8_t *lines[LINES];
     uint8_t none[16];
     int32_t sums[SUMS * 16];
@@ -455,13 +495,11 @@ static void sixteens(const part *p)
             lines[y] = line_of(p, row, y);
         for (int32_t x = out->column, count; x < end; x += count) {
             count = least(SUMS, end - x);
-            for (int32_t k = 0; k < count; k++) {
-                const int32_t in = (x + k) * layer->stride_w - layer->pad_left;
-                if (in >= 0 && in + extent < p->step->width)
-                    sixteen(p, lines, none, x + k, 1, sums + 16 * k);
-                else
-                    sixteen(p, lines, none, x + k, 0, sums + 16 * k);
-            }
+            if (layer->kernel_h == 3 && layer->kernel_w == 3 && layer->dilation_w == 1)
+                nines(p, lines, none, x, count, sums);
+            else
+                for (int32_t k = 0; k < count; k++)
+                    sixteen(p, lines, none, x + k, sums + 16 * k);
             written(p, row, x, count, sums);
         }
     }
