@@ -28,6 +28,7 @@ from csdfgen.errors import CsdfgenError, InputError
 from runtime.drawing import draw_values, random_inputs
 from tests import random_networks
 from tests.command import Call, python, refused
+from tests.models import model as of_text
 from tests.quantized_models import of_zoo
 from tests.small_models import branched, residual_classifier, two_inputs
 
@@ -85,6 +86,38 @@ def test_random_networks(
     tmp_path_factory: pytest.TempPathFactory, model: Any, threads: int
 ) -> None:
     check_same(model, tmp_path_factory.mktemp("compiled") / "net.csdfgen", threads=threads)
+
+
+def test_a_branch_in_a_branch_is_taken_if_both_conditions_hold(tmp_path: Path) -> None:
+    model = of_text(
+        """nested (float[1,3,4,4] x) => (float[1,3,4,4] z) {
+            mean = ReduceMean <axes = [1, 2, 3], keepdims = 0> (x)
+            warm = Greater(mean, none)
+            z = If (warm) <
+                then_branch = t () => (t1) { t1 = Sigmoid(x) },
+                else_branch = e () => (e1) {
+                    cold = Less(mean, much)
+                    e1 = If (cold) <
+                        then_branch = a () => (a1) { a1 = Relu(x) },
+                        else_branch = b () => (b1) {
+                            b1 = If (cold) <
+                                then_branch = c () => (c1) { c1 = Neg(x) },
+                                else_branch = d () => (d1) { d1 = Tanh(x) }
+                            >
+                        }
+                    >
+                }
+            >
+        }""",
+        {"none": np.zeros((), np.float32), "much": -np.ones((), np.float32)},
+    )
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="native"))
+    frame.save(tmp_path / "net.csdfgen")
+    opened = runtime.open(tmp_path / "net.csdfgen")
+    for value in (2, -2, 2, -0.5):
+        x = np.full((1, 3, 4, 4), value, np.float32)
+        assert (frame(x)["z"] == opened(x)["z"]).all()
+        assert frame.branches == opened.branches
 
 
 @pytest.mark.parametrize("batch", [1, 3])
