@@ -188,29 +188,23 @@ def byte_product(layer: Layer) -> Family | None:
 
 
 def _by_integers(layer: Layer, operation: int, operands: tuple[Operand, ...]) -> Family:
-    zeros = get_zero(layer, "x"), get_zero(layer, "w")
     if rounds_twice(layer):
-        numbers = tuple(int(m) | -int(s) << _SIGN for m, s in double_pairs(layer))
-        work = _Work(
-            operation,
-            limits(layer.output.dtype),
-            _flips(layer),
-            zeros,
-            zero=get_zero(layer, "y"),
-            numbers=(*numbers, 0, 0)[:3],
-        )
-        return _ByteMaps(operands, lambda: work, ("map_twice_of",))
-    by = Shifted.of(layer)
+        pairs = tuple(int(m) | -int(s) << _SIGN for m, s in double_pairs(layer))
+        numbers, shift, kernel = (*pairs, 0, 0)[:3], 0, "map_twice_of"
+    else:
+        by = Shifted.of(layer)
+        numbers, shift = (*by.m, *(0,) * (2 - len(by.m)), by.rest), by.shift
+        kernel = "map_integers_of"
     work = _Work(
         operation,
         limits(layer.output.dtype),
         _flips(layer),
-        zeros,
+        (get_zero(layer, "x"), get_zero(layer, "w")),
         zero=get_zero(layer, "y"),
-        numbers=(*by.m, *(0,) * (2 - len(by.m)), by.rest),
-        shift=by.shift,
+        numbers=numbers,
+        shift=shift,
     )
-    return _ByteMaps(operands, lambda: work, ("map_integers_of",))
+    return _ByteMaps(operands, lambda: work, (kernel,))
 
 
 def _by_table(make: Callable[[], np.ndarray], position: int = 0) -> Family:
