@@ -133,9 +133,9 @@ class Task:
 class ProgramTables:
     """A program as the tables that its C consists of. blob: contains its constants.
 
-    kernels: names in C. order: numbers of tasks; ends: for each entry of the order the actor whose firing ends with it,
-    or "". images: those of an iteration, each with its own array of every argument. constants: outputs that no layer
-    computes, and their offsets in the blob.
+    kernels: names in C. order: numbers of tasks; actors: the first that each task is of; ends: for each entry of the
+    order the actor whose firing ends with it, or "". images: those of an iteration, each with its own array of every
+    argument. constants: outputs that no layer computes, and their offsets in the blob.
     """
 
     def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
@@ -149,6 +149,7 @@ class ProgramTables:
         self.kernels: set[str] = set()
         self.order: list[int] = []
         self.ends: list[str] = []
+        self.actors: dict[Task, str] = {}
         self._sides: list[Side] = []
         self._known: dict[tuple[object, ...], int] = {}
         self._inputs = {one.name: one for one in arguments if not one.output}
@@ -181,9 +182,13 @@ class ProgramTables:
                 self.order += [0] * len(guards)
                 self.ends += [""] * len(guards)
             self.order += [tasks.setdefault(task, len(tasks)) for task in found]
+            self.actors.update((task, actor) for task in found if task not in self.actors)
             self.ends += [*[""] * (len(found) - 1), actor] if found else []
         self._close(tasks, *open_)
-        self.tasks = list(tasks)
+        rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
+        self.tasks = sorted(tasks, key=lambda one: rank.get(self.actors.get(one, ""), -1))
+        number, old = {task: k for k, task in enumerate(self.tasks)}, list(tasks)
+        self.order = [number[old[k]] for k in self.order]
         self._add_sides()
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,7 @@ def source(unit: Unit) -> Iterator[str]:
         unused=not (unit.timed or tables.kernels or tables.arguments),
         pools=tables.pools.source(),
         task_count=len(tables.tasks),
-        tasks=wrap_words(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks),
+        tasks=_list_tasks(tables),
         order_count=len(tables.order),
         **{f"{kind}_bits": bits for kind, bits in tables.bits.items()},
         order=wrap_words(map(str, tables.order)),
@@ -251,6 +252,13 @@ def source(unit: Unit) -> Iterator[str]:
         input_count=len(unit.inputs),
         records=("== -1" if tables.branches else "< 0") if tables.kernels else "",
     )
+
+
+def _list_tasks(tables: ProgramTables) -> Iterator[str]:
+    """Tasks with the layers that they are of."""
+    for actor, some in groupby(tables.tasks, lambda one: tables.actors.get(one, "a condition")):
+        texts = (f"{{{one.side},{one.first},{one.count}}}" for one in some)
+        yield from wrap_words(texts, end=f"  /* {comment(actor)} */")
 
 
 def arena_map(plan: Plan) -> Iterator[str]:
