@@ -21,7 +21,7 @@ from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import divided_tensor, least_auto_height
 from csdfgen.planning.buffers import Buffer, workspace_buffer, workspace_name
-from csdfgen.planning.lifetimes import trace_lifetimes
+from csdfgen.planning.lifetimes import Lifetimes, trace_lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
 from csdfgen.planning.packing import Items, pack
 from csdfgen.planning.packing.items import FREE
@@ -152,16 +152,13 @@ class _Part:
         return count
 
 
-def _parts(loop: Loop, order: Order) -> list[_Part]:
-    phased, length = loop.phased, loop.repeated.length
-    lifetimes = trace_lifetimes(order, phased.buffers)
+def _parts(loop: Loop, lifetimes: Lifetimes) -> list[_Part]:
+    phased, length, order = loop.phased, loop.repeated.length, loop.order
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
     here = middle(loop.problem, loop.repeated)
-    offset = int(here.moved(0).times(int(here.word[0]), here.before[here.word[0]]))
     first = order.index(
         (phased.conversion.actors[here.word[0]].name, int(here.before[here.word[0]]))
     )
-    assert offset == 0
     found = []
     for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
         writer = buffer.writers[0]
@@ -317,10 +314,10 @@ def _circles(parts: Sequence[_Part], length: int) -> list[_Circle]:
     return list(found.values())
 
 
-def _tables(loop: Loop, order: Order, alignment: int) -> tuple[int, Tables]:
+def _tables(loop: Loop, lifetimes: Lifetimes, alignment: int) -> tuple[int, Tables]:
     """(bytes, tables) of the least arena."""
     length = loop.repeated.length
-    ways = _circles(_parts(loop, order), length)
+    ways = _circles(_parts(loop, lifetimes), length)
     if not ways:
         raise PlanError("rows of too many firings are alive together for a loop")
     rough = [(one.placed(length, alignment, 0)[0], number) for number, one in enumerate(ways)]
@@ -340,10 +337,10 @@ def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -
 
 def place_loop(loop: Loop) -> Placement:
     """Offsets of the rows and the scratch of a loop's firings, which repeat. Raises PlanError if rows do not repeat."""
-    phased, order = loop.phased, loop.order
+    phased = loop.phased
     alignment = max(buffer.alignment for buffer in phased.buffers)
-    total, tables = _tables(loop, order, alignment)
-    lifetimes = trace_lifetimes(order, phased.buffers)
+    lifetimes = trace_lifetimes(loop.order, phased.buffers)
+    total, tables = _tables(loop, lifetimes, alignment)
     regions, workspaces = {}, list[Buffer]()
     for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
         offsets = _offsets(buffer.rows, buffer.row_bytes, *tables[buffer.name])

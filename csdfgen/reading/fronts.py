@@ -20,9 +20,8 @@ from csdfgen.reading.zoo import build, is_zoo_name
 
 
 def _convert_tflite(path: Path) -> onnx.ModelProto:
-    from csdfgen.reading.tflite.model import (
-        read_model,
-    )  # nine modules, which most models do not need
+    # nine modules, which most models do not need
+    from csdfgen.reading.tflite.model import read_model
 
     return read_model(path)
 

@@ -112,11 +112,15 @@ def _grid(lanes: int, vectors: int, pixels: int, inputs: Sequence[str]) -> dict[
         "vectors": vectors,
         "pixels": pixels,
         "grid": grid,
-        "all": _all(f"a{one['i']}_{one['v']}" for one in grid),
-        "products": _sums(lanes, vectors, inputs),
         "by_element": lanes == BY_ELEMENT,
-        "inputs": [{"i": i, "at": at} for i, at in enumerate(inputs)],
-        "elements": _elements(lanes, vectors, pixels),
+        "macros": fill_template(
+            TEXT / "grid.h",
+            all=_all(f"a{one['i']}_{one['v']}" for one in grid),
+            products=_sums(lanes, vectors, inputs),
+            by_element=lanes == BY_ELEMENT,
+            inputs=[{"i": i, "at": at} for i, at in enumerate(inputs)],
+            elements=_elements(lanes, vectors, pixels),
+        ),
     }
 
 
