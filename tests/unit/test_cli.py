@@ -37,7 +37,10 @@ from runtime.reference import Reference
 from schedules import schedule
 from sdf3_bridge import sdf3xml
 from tests.command import ROOT, Call, execute, python, refused, start
+from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
+
+needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 
 @pytest.fixture
@@ -710,6 +713,7 @@ def test_a_reader_goes_away(csdfgen: Any, tmp_path: Path, arguments: tuple[str, 
     assert process.wait(20) == 141
 
 
+@needs_compiler  # without one a warning says so
 def test_nothing_but_results_reaches_a_pipe(csdfgen: Any, tmp_path: Path) -> None:
     process = start("run", "net.onnx", "--check", cwd=tmp_path)
     out, err = process.communicate(timeout=60)
@@ -746,9 +750,9 @@ def test_doctor(csdfgen: Any) -> None:
         "schedule zoo:cnn5 -o p.json",
         "schedule zoo:cnn5 --chart arena -o a.svg",
         "schedule zoo:cnn5 --requests 1,2 -o t.json",
-        "compile zoo:cnn5 -o c.csdfgen --library lib",
-        "emit-c zoo:cnn5 -o c",
-        "bundle zoo:cnn5 -o b.tar.gz",
+        pytest.param("compile zoo:cnn5 -o c.csdfgen --library lib", marks=needs_compiler),
+        pytest.param("emit-c zoo:cnn5 -o c", marks=needs_compiler),
+        pytest.param("bundle zoo:cnn5 -o b.tar.gz", marks=needs_compiler),
         "report zoo:cnn5 --no-measure -o r.html",
         "compare zoo:cnn5 zoo:cnn5+rows=1 -o d.html",
         "zoo cnn5 -o m.onnx",
