@@ -131,9 +131,13 @@ class BoundProgram:
 
     # Running -------------------------------------------------------------------------------------
 
-    def open(self, name: str, image: int, output: bool, array: np.ndarray | None) -> None:
-        """Use this array, with axes in ONNX order, for an image of an input or output in all further runs."""
-        self._bound.open(self._ports[name, image, output], array)
+    def open(
+        self, name: str, image: int, output: bool, array: np.ndarray | None, first: int = 0
+    ) -> None:
+        """Use this array, with axes in ONNX order, for an image of an input or output in all further runs. first: which of its
+        rows is the first of the array.
+        """
+        self._bound.open(self._ports[name, image, output], array, first)
 
     def close(self) -> None:
         """Release the caller's arrays."""
@@ -248,6 +252,14 @@ class BoundProgram:
             ]
             self._cut[size, handing_on] = found
         return found
+
+    def between(self, start: int, stop: int) -> Runs:
+        """The calls of firings [start, stop) of a run; what they start has ended when `wait` returns."""
+        return self._some(start, stop, handing_on=False)
+
+    def wait(self) -> None:
+        """See `Bound.wait`."""
+        self._bound.wait()
 
     def _some(self, start: int, stop: int, handing_on: bool) -> Runs:
         """Firings [start, stop) of a run, each followed by the calls that read memory."""

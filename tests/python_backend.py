@@ -536,8 +536,8 @@ class _Bound:
                 self._runs.append(self._moves.prepared([moved]))
                 moved += 1
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
-        self._moves.open(port, array)
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
+        self._moves.open(port, array, first)
 
     def wait(self) -> None:
         """What was started has ended."""

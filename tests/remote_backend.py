@@ -51,16 +51,18 @@ class _Server:
         return len(self.runs) - 1
 
     def run(
-        self, program: int, run: int, ports: Mapping[int, np.ndarray]
+        self, program: int, run: int, ports: Mapping[int, tuple[np.ndarray, int]]
     ) -> Mapping[int, np.ndarray]:
-        """ports: arrays of the caller's, with anything in those that are written; what is in them then."""
+        """ports: arrays of the caller's, with anything in those that are written, and the row that is the first of each; what
+        is in them then.
+        """
         for port, array in ports.items():
-            self.programs[program].open(port, array)
+            self.programs[program].open(port, *array)
         with np.errstate(all="ignore"):
             self.runs[run]()
         for port in ports:
             self.programs[program].open(port, None)
-        return ports
+        return {port: array for port, (array, _) in ports.items()}
 
 
 def _serve(connection: Connection) -> None:
@@ -103,21 +105,21 @@ class _Program:
         code = program.pools, program.instructions, program.constants, program.ports
         write_program(file, StoredProgram(*code, order=()))
         self._ask, self._number = ask, ask("bind", file.getvalue(), memory.number)
-        self._ports: dict[int, np.ndarray] = {}
+        self._ports: dict[int, tuple[np.ndarray, int]] = {}
         self._written = [port.output for port in program.ports]
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
         if array is None:
             self._ports.pop(port, None)
         else:
-            self._ports[port] = array
+            self._ports[port] = array, first
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         number = self._ask("prepare", self._number, list(numbers))
 
         def run() -> None:
             found = self._ask("run", self._number, number, self._ports)
-            for port, array in self._ports.items():
+            for port, (array, _) in self._ports.items():
                 if self._written[port]:
                     np.copyto(array, found[port])
 

@@ -244,8 +244,10 @@ class Bound(Protocol):
         which nanosecond the device came to it. None: only the host has a clock.
         """
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
-        """The array of the frames to come, its axes in ONNX order; None: nothing is moved."""
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
+        """The array of the frames to come, its axes in ONNX order; None: nothing is moved. first: which row of the port is
+        the first of the array; the instructions that run may move no other rows than those that it has.
+        """
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """What starts instructions of the program, by their numbers, one after the other, behind all that were started

@@ -110,10 +110,10 @@ class _Prepared(NamedTuple):
 
 
 class _PortMoves:
-    """The instructions that move rows of a port, for an array of the caller's.
+    """The instructions that move rows of a port, for an array of the caller's that has its rows from number `first` on.
 
-    form: type and strides of the array. kernel: its name. loops: by instruction, whose places in the array are relative to
-    its first element. tables: their records. starts: of each.
+    form: type and strides of the array, and `first`. kernel: its name. loops: by instruction, whose places in the array are
+    relative to its first element. tables: their records. starts: of each.
     """
 
     def __init__(
@@ -122,13 +122,17 @@ class _PortMoves:
         array: np.ndarray,
         moves: dict[int, tuple[Array, tuple[int, ...], int]],
         span: int,
+        first: int,
     ) -> None:
         stored, inside = port.stored(array), np.dtype(port.dtype)
         ends = (inside, array.dtype) if port.output else (array.dtype, inside)
-        self.form, self.kernel = (array.dtype, array.strides, array.shape), copy_kernel(*ends)
-        base = get_address(array) - address_bounds(array)[0]
+        self.form = array.dtype, array.strides, array.shape, first
+        self.kernel = copy_kernel(*ends)
+        base = get_address(array) - address_bounds(array)[0] - first * stored.strides[0]
         tables, self.starts, self.items = _Tables(), dict[int, int](), dict[int, int]()
         for number, (rows, starts, place) in moves.items():
+            if not first <= starts[0] < first + len(stored):
+                continue
             there = base + sum(s * step for s, step in zip(starts, stored.strides, strict=False))
             ours, theirs = rows.strides, stored.strides
             steps = (ours, theirs) if port.output else (theirs, ours)
@@ -275,7 +279,7 @@ class DeviceBound:
             f"port.{port}", number, (max(1, size // self._driver.blocks.span), 1), *spans, size
         )
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
         """See `Bound.open`."""
         if array is None:
             self._opened.pop(port, None)
@@ -288,9 +292,11 @@ class DeviceBound:
             self._opened[port] = _Opened(self._driver, array, form.output)
             self._started.clear()
         made = self._ports.get(port)
-        if made is None or made[0].form != (array.dtype, array.strides, array.shape):
-            moves = _PortMoves(form, array, self._moves.get(port, {}), self._driver.blocks.span)
+        if made is None or made[0].form != (array.dtype, array.strides, array.shape, first):
+            span = self._driver.blocks.span
+            moves = _PortMoves(form, array, self._moves.get(port, {}), span, first)
             self._ports[port] = moves, self._driver.uploaded(moves.bytes)
+            self._started.clear()
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""

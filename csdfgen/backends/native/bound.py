@@ -128,7 +128,7 @@ class NativeBound:
         if self._numpy:
             BLAS.join(self)
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
         """See `Bound.open`."""
         here = self._here[port]
         self._arrays[port] = array
@@ -140,7 +140,7 @@ class NativeBound:
         known = array.dtype, array.strides
         if self._opened.get(port) != known:
             if not array.dtype.isnative:
-                self.open(port, array.astype(array.dtype.newbyteorder("=")))
+                self.open(port, array.astype(array.dtype.newbyteorder("=")), first)
                 return
             form = self._forms[port]
             stored = form.stored(array)
@@ -151,6 +151,8 @@ class NativeBound:
             here.base = _place(_first(array))
         except (TypeError, ValueError, BufferError):  # read only, not contiguous, or empty
             here.base = get_address(array)
+        if first:
+            here.base = (here.base or 0) - first * here.strides[0]
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""

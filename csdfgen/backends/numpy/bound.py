@@ -51,7 +51,7 @@ class NumpyBound:
         self, program: Code, memory: HostMemory, constants: Constants, threads: int = 1
     ) -> None:
         self._threads, self._forms = threads, program.ports
-        self._ports: list[np.ndarray | None] = [None] * len(program.ports)
+        self._ports: list[_Opened | None] = [None] * len(program.ports)
         BLAS.join(self)
         self._calls: list[Call] = [
             self._moved(one, memory, constants)
@@ -60,9 +60,9 @@ class NumpyBound:
             for one in program.instructions
         ]
 
-    def open(self, port: int, array: np.ndarray | None) -> None:
+    def open(self, port: int, array: np.ndarray | None, first: int = 0) -> None:
         """See `Bound.open`."""
-        self._ports[port] = None if array is None else self._forms[port].stored(array)
+        self._ports[port] = None if array is None else (self._forms[port].stored(array), first)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
@@ -84,20 +84,29 @@ class NumpyBound:
         return (_taken if made.kernel == _TAKE else _given), (self._ports, port, rows, part)
 
 
+_Opened = tuple[np.ndarray, int]
+"""An array in storage order, and the row of the port that is its first."""
+
+
 def _taken(
-    ports: Sequence[np.ndarray | None], port: int, target: np.ndarray, part: tuple[slice, ...]
+    ports: Sequence[_Opened | None], port: int, target: np.ndarray, part: tuple[slice, ...]
 ) -> None:
-    array = ports[port]
-    if array is not None:
-        np.copyto(target, array[part], "same_kind")
+    opened = ports[port]
+    if opened is not None:
+        np.copyto(target, _part_of(opened, part), "same_kind")
 
 
 def _given(
-    ports: Sequence[np.ndarray | None], port: int, source: np.ndarray, part: tuple[slice, ...]
+    ports: Sequence[_Opened | None], port: int, source: np.ndarray, part: tuple[slice, ...]
 ) -> None:
-    array = ports[port]
-    if array is not None:
-        np.copyto(array[part], source)
+    opened = ports[port]
+    if opened is not None:
+        np.copyto(_part_of(opened, part), source)
+
+
+def _part_of(opened: _Opened, part: tuple[slice, ...]) -> np.ndarray:
+    (array, first), (rows, *rest) = opened, part
+    return array[(slice(rows.start - first, rows.stop - first), *rest)]
 
 
 # Prepared calls as instructions, and back ---------------------------------------------------------
