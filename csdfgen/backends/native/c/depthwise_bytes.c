@@ -429,55 +429,98 @@ static void sixteen(const part *p, const uint8_t *const *lines, const uint8_t *n
         const ptrdiff_t shift = (ptrdiff_t)in * p->piece->stride;
         for (int32_t y = 0; y < high; y += 2, w += p->all * 2) {
             const csdf_two_taps taps = csdf_two_taps_of(w);
-            const uint8_t *above = seen && lines[y] ? lines[y] + shift : none;
-            sums = csdf_sixteen_tap(sums, above, flip, taps.val[0]);
-            if (y + 1 < high) {
-                const uint8_t *below = seen && lines[y + 1] ? lines[y + 1] + shift : none;
-                sums = csdf_sixteen_tap(sums, below, flip, taps.val[1]);
+            for (int32_t t = 0; t < 2 && y + t < high; t++) {
+                const uint8_t *at = seen && lines[y + t] ? lines[y + t] + shift : none;
+                sums = csdf_sixteen_tap(sums, csdf_sixteen_of(vld1q_u8(at), flip), taps.val[t]);
             }
         }
     }
     csdf_sixteen_put(to, sums);
 }
 
-/* The same of windows of 3 by 3 that see no padding at the left and the right. pace: bytes from a pixel of a line to the next, 0
- * where all are `none`. taps: weights of the column's first two rows, and of the third. */
-CSDF_INLINE void sixteen_of_nine(const part *p, const uint8_t *const *lines, const ptrdiff_t *pace, const csdf_two_taps (*taps)[2],
-    csdf_sixteen_sums sums, int32_t in, int32_t *to)
+/* Where windows of 3 by 3 read, line by line, and write. pace: bytes to the next pixel of a line. in: column of the next pixel. */
+typedef struct nine {
+    const uint8_t *at[3], *none;
+    ptrdiff_t pace[3];
+    int32_t in, width, count;
+    uint8_t flip;
+} nine;
+
+CSDF_INLINE csdf_column next_column(nine *n)
 {
-    const uint8_t flip = (uint8_t)p->step->layer->flip;
-    const uint8_t *a = lines[0] + in * pace[0], *b = lines[1] + in * pace[1], *c = lines[2] + in * pace[2];
-#define COLUMN(k) \
-    sums = csdf_sixteen_tap(sums, a + (k) * pace[0], flip, taps[k][0].val[0]); \
-    sums = csdf_sixteen_tap(sums, b + (k) * pace[1], flip, taps[k][0].val[1]); \
-    sums = csdf_sixteen_tap(sums, c + (k) * pace[2], flip, taps[k][1].val[0]);
-    COLUMN(0) COLUMN(1) COLUMN(2)
-#undef COLUMN
-    csdf_sixteen_put(to, sums);
+    const uint8_t *none = n->none;
+    const int seen = (uint32_t)n->in++ < (uint32_t)n->width;
+    int8x16_t x[3];
+    for (int k = 0; k < 3; k++)
+        x[k] = csdf_sixteen_of(seen ? csdf_next_sixteen(n->at + k, n->pace[k]) : vld1q_u8(none), n->flip);
+    return csdf_column_of(x[0], x[1], x[2]);
 }
 
-/* Pixels of a row, `count` from x on. */
-static void nines(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int32_t count, int32_t *to)
+/* Pixels of a row: each column is read once. out: where bytes go; NULL: the sums go to `to`. */
+CSDF_INLINE void nines(const part *p, nine n, uint8_t *out, int32_t *to)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const int8_t *w = layer->weights + p->channel * 2;
-    const csdf_sixteen_sums begun = csdf_sixteen_begun(layer->bias + p->channel);
-    const uint8_t *at[3];
-    ptrdiff_t pace[3];
-    csdf_two_taps taps[3][2];
-    for (int32_t k = 0; k < 3; k++) {
-        at[k] = lines[k] ? lines[k] : none;
-        pace[k] = lines[k] ? p->piece->stride : 0;
-        taps[k][0] = csdf_two_taps_of(w + 4 * k * p->all);
-        taps[k][1] = csdf_two_taps_of(w + (4 * k + 2) * p->all);
+    const int32_t *bias = layer->bias + p->channel;
+    const ptrdiff_t apart = 2 * p->all, stride = p->step->out.stride;
+    const csdf_column first = csdf_column_taps(w, apart), second = csdf_column_taps(w + 2 * apart, apart);
+    const csdf_column third = csdf_column_taps(w + 4 * apart, apart);
+    csdf_column a = next_column(&n), b, c;
+    csdf_ends ends;
+    if (out)
+        ends = csdf_ends_of(layer->into.factors + p->channel, layer->into.zero, layer->into.low);
+#define PIXEL(a, b, c) \
+    { \
+        csdf_sixteen_sums sums = csdf_sixteen_column(csdf_sixteen_begun(bias), a, first); \
+        sums = csdf_sixteen_column(csdf_sixteen_column(sums, b, second), c, third); \
+        if (out) { \
+            vst1q_u8(out, csdf_rescaled_sixteen(&ends, sums)); \
+            out += stride; \
+        } else { \
+            csdf_sixteen_put(to, sums); \
+            to += 16; \
+        } \
+        if (!--n.count) \
+            return; \
     }
-    for (int32_t k = 0; k < count; k++, to += 16) {
-        const int32_t in = (x + k) * layer->stride_w - layer->pad_left;
-        if (in >= 0 && in + 2 < p->step->width)
-            sixteen_of_nine(p, at, pace, (const csdf_two_taps(*)[2])taps, begun, in, to);
-        else
-            sixteen(p, lines, none, x + k, to);
+    if (layer->stride_w == 1) {
+        b = next_column(&n);
+        for (;;) {
+            c = next_column(&n);
+            PIXEL(a, b, c)
+            a = next_column(&n);
+            PIXEL(b, c, a)
+            b = next_column(&n);
+            PIXEL(c, a, b)
+        }
     }
+    for (;;) {
+        b = next_column(&n);
+        c = next_column(&n);
+        PIXEL(a, b, c)
+        b = next_column(&n);
+        a = next_column(&n);
+        PIXEL(c, b, a)
+    }
+#undef PIXEL
+}
+
+/* `count` pixels of a row from x on: to their bytes if there is room for them, else to their sums. */
+static void some_nines(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int32_t count, uint8_t *out,
+    int32_t *to)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t in = x * layer->stride_w - layer->pad_left;
+    nine n = {{none, none, none}, none, {0, 0, 0}, in, p->step->width, count, (uint8_t)layer->flip};
+    for (int32_t k = 0; k < 3; k++)
+        if (lines[k]) {
+            n.pace[k] = p->piece->stride;
+            n.at[k] = lines[k] + most(0, in) * n.pace[k];
+        }
+    if (out)
+        nines(p, n, out, NULL);
+    else
+        nines(p, n, NULL, to);
 }
 
 /* All pixels of sixteen channels. */
@@ -485,7 +528,8 @@ static void sixteens(const part *p)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
-    const int32_t end = out->column + out->columns;
+    const int32_t end = out->column + out->columns, is_bytes = layer->into.kind == CSDF_BYTES;
+    const int32_t is_nine = layer->kernel_h == 3 && layer->kernel_w == 3 && layer->dilation_w == 1 && layer->stride_w < 3;
     const uint8_t *lines[LINES];
     uint8_t none[16];
     int32_t sums[SUMS * 16];
@@ -494,13 +538,15 @@ static void sixteens(const part *p)
         for (int32_t y = 0; y < layer->kernel_h; y++)
             lines[y] = line_of(p, row, y);
         for (int32_t x = out->column, count; x < end; x += count) {
-            count = least(SUMS, end - x);
-            if (layer->kernel_h == 3 && layer->kernel_w == 3 && layer->dilation_w == 1)
-                nines(p, lines, none, x, count, sums);
+            uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
+            count = is_nine && is_bytes ? end - x : least(SUMS, end - x);
+            if (is_nine)
+                some_nines(p, lines, none, x, count, is_bytes ? to : NULL, sums);
             else
                 for (int32_t k = 0; k < count; k++)
                     sixteen(p, lines, none, x + k, sums + 16 * k);
-            written(p, row, x, count, sums);
+            if (!is_nine || !is_bytes)
+                written(p, row, x, count, sums);
         }
     }
 }

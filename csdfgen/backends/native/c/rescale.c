@@ -46,6 +46,16 @@ static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const 
             pixel(into, factors, n, sums, out, 0);
 }
 
+#elif defined(CSDF_SIXTEEN)
+
+static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels, uint8_t *out,
+    ptrdiff_t apart)
+{
+    const csdf_ends ends = csdf_ends_of(into->factors + panel, into->zero, into->low);
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart)
+        csdf_store_sixteen(out, csdf_rescaled_sixteen(&ends, csdf_sixteen_begun(sums)), n);
+}
+
 #else
 
 static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels, uint8_t *out,

@@ -38,23 +38,130 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
 }
 #endif
 
-/* Sums of sixteen channels, to which a tap of a depthwise layer is added; two taps have their weights in turn, as
- * csdf_two_taps takes them apart. flip: by which bits values differ from signed bytes. */
-#define CSDF_SIXTEEN 1
-typedef int32x4x4_t csdf_sixteen_sums;
-typedef int8x16x2_t csdf_two_taps;
-CSDF_INLINE csdf_sixteen_sums csdf_sixteen_begun(const int32_t *at) { return vld1q_s32_x4(at); }
-CSDF_INLINE void csdf_sixteen_put(int32_t *at, csdf_sixteen_sums sums) { vst1q_s32_x4(at, sums); }
-CSDF_INLINE csdf_two_taps csdf_two_taps_of(const int8_t *at) { return vld2q_s8(at); }
-CSDF_INLINE csdf_sixteen_sums csdf_sixteen_tap(csdf_sixteen_sums sums, const uint8_t *at, uint8_t flip, int8x16_t w)
+/* Factors of sixteen outputs, their zero point, and the bits that are exchanged after bytes from 0 to 255 are made. */
+typedef struct csdf_ends {
+    const float *factors;
+    int16x8_t zero;
+    uint8x16_t flip;
+} csdf_ends;
+
+CSDF_INLINE csdf_ends csdf_ends_of(const float *factors, int32_t zero, int32_t low)
 {
-    const int8x16_t x = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(at), vdupq_n_u8(flip)));
-    const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w)), high = vmull_high_s8(x, w);
-    sums.val[0] = vaddw_s16(sums.val[0], vget_low_s16(low));
-    sums.val[1] = vaddw_high_s16(sums.val[1], low);
-    sums.val[2] = vaddw_s16(sums.val[2], vget_low_s16(high));
-    sums.val[3] = vaddw_high_s16(sums.val[3], high);
+    const csdf_ends found = {factors, vdupq_n_s16((int16_t)(zero - low)), vdupq_n_u8((uint8_t)(low < 0 ? 128 : 0))};
+    return found;
+}
+
+/* Sixteen sums. */
+typedef struct csdf_sixteen_sums {
+    int32x4_t v[4];
+} csdf_sixteen_sums;
+
+CSDF_INLINE int16x8_t csdf_rescaled_eight(const csdf_ends *e, int n, const csdf_sixteen_sums *sums)
+{
+    const int32x4_t a = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sums->v[n]), vld1q_f32(e->factors + 4 * n)));
+    const int32x4_t b = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sums->v[n + 1]), vld1q_f32(e->factors + 4 * n + 4)));
+    return vqaddq_s16(vqmovn_high_s32(vqmovn_s32(a), b), e->zero);
+}
+
+/* Their bytes: products rounded half to even. */
+CSDF_INLINE uint8x16_t csdf_rescaled_sixteen(const csdf_ends *e, csdf_sixteen_sums sums)
+{
+    const uint8x8_t low = vqmovun_s16(csdf_rescaled_eight(e, 0, &sums));
+    return veorq_u8(vqmovun_high_s16(low, csdf_rescaled_eight(e, 2, &sums)), e->flip);
+}
+
+/* The first n of sixteen bytes. */
+CSDF_INLINE void csdf_store_sixteen(uint8_t *to, uint8x16_t x, int32_t n)
+{
+    if (n == 16) {
+        vst1q_u8(to, x);
+    } else {
+        uint8_t some[16];
+        vst1q_u8(some, x);
+        memcpy(to, some, (size_t)n);
+    }
+}
+
+/* A tap of sixteen channels of a depthwise layer; two taps have their weights in turn, as csdf_two_taps takes them apart. */
+#define CSDF_SIXTEEN 1
+typedef int8x16x2_t csdf_two_taps;
+CSDF_INLINE csdf_two_taps csdf_two_taps_of(const int8_t *at) { return vld2q_s8(at); }
+CSDF_INLINE csdf_sixteen_sums csdf_sixteen_begun(const int32_t *at)
+{
+    const csdf_sixteen_sums sums = {{vld1q_s32(at), vld1q_s32(at + 4), vld1q_s32(at + 8), vld1q_s32(at + 12)}};
     return sums;
+}
+CSDF_INLINE void csdf_sixteen_put(int32_t *at, csdf_sixteen_sums sums)
+{
+    for (int k = 0; k < 4; k++)
+        vst1q_s32(at + 4 * k, sums.v[k]);
+}
+/* flip: by which bits values differ from signed bytes. */
+CSDF_INLINE int8x16_t csdf_sixteen_of(uint8x16_t x, uint8_t flip) { return vreinterpretq_s8_u8(veorq_u8(x, vdupq_n_u8(flip))); }
+CSDF_INLINE csdf_sixteen_sums csdf_sixteen_tap(csdf_sixteen_sums sums, int8x16_t x, int8x16_t w)
+{
+    const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w)), high = vmull_high_s8(x, w);
+    sums.v[0] = vaddw_s16(sums.v[0], vget_low_s16(low));
+    sums.v[1] = vaddw_high_s16(sums.v[1], low);
+    sums.v[2] = vaddw_s16(sums.v[2], vget_low_s16(high));
+    sums.v[3] = vaddw_high_s16(sums.v[3], high);
+    return sums;
+}
+
+/* Three lines of a column, and the weights that they meet. */
+typedef struct csdf_column {
+    int8x16_t v[CSDF_DOT_NEON == 4 ? 4 : 3];
+} csdf_column;
+
+#if CSDF_DOT_NEON == 4
+/* [4][4][4] values of channels, of which the last ones meet zeros. */
+CSDF_INLINE csdf_column csdf_woven(int8x16_t low, int8x16_t high, int8x16_t more, int8x16_t most)
+{
+    const int16x8_t a = vreinterpretq_s16_s8(low), b = vreinterpretq_s16_s8(high);
+    const int16x8_t c = vreinterpretq_s16_s8(more), d = vreinterpretq_s16_s8(most);
+    const csdf_column found = {{vreinterpretq_s8_s16(vzip1q_s16(a, c)), vreinterpretq_s8_s16(vzip2q_s16(a, c)),
+        vreinterpretq_s8_s16(vzip1q_s16(b, d)), vreinterpretq_s8_s16(vzip2q_s16(b, d))}};
+    return found;
+}
+CSDF_INLINE csdf_column csdf_column_of(int8x16_t a, int8x16_t b, int8x16_t c)
+{
+    return csdf_woven(vzip1q_s8(a, b), vzip2q_s8(a, b), vzip1q_s8(c, c), vzip2q_s8(c, c));
+}
+CSDF_INLINE csdf_column csdf_column_taps(const int8_t *w, ptrdiff_t apart)
+{
+    return csdf_woven(vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + apart), vld1q_s8(w + apart + 16));
+}
+CSDF_INLINE csdf_sixteen_sums csdf_sixteen_column(csdf_sixteen_sums sums, csdf_column x, csdf_column w)
+{
+    for (int k = 0; k < 4; k++)
+        sums.v[k] = vdotq_s32(sums.v[k], x.v[k], w.v[k]);
+    return sums;
+}
+#else
+CSDF_INLINE csdf_column csdf_column_of(int8x16_t a, int8x16_t b, int8x16_t c)
+{
+    const csdf_column found = {{a, b, c}};
+    return found;
+}
+CSDF_INLINE csdf_column csdf_column_taps(const int8_t *w, ptrdiff_t apart)
+{
+    const csdf_two_taps two = csdf_two_taps_of(w);
+    return csdf_column_of(two.val[0], two.val[1], csdf_two_taps_of(w + apart).val[0]);
+}
+CSDF_INLINE csdf_sixteen_sums csdf_sixteen_column(csdf_sixteen_sums sums, csdf_column x, csdf_column w)
+{
+    for (int k = 0; k < 3; k++)
+        sums = csdf_sixteen_tap(sums, x.v[k], w.v[k]);
+    return sums;
+}
+#endif
+
+/* Sixteen bytes; the address is moved by `apart` bytes. */
+CSDF_INLINE uint8x16_t csdf_next_sixteen(const uint8_t **at, ptrdiff_t apart)
+{
+    uint8x16_t x;
+    __asm__("ld1 {%0.16b}, [%1], %2" : "=w"(x), "+r"(*at) : "r"(apart), "m"(*(const uint8_t(*)[16])*at));
+    return x;
 }
 
 #endif
