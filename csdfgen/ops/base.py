@@ -318,6 +318,8 @@ class Operator:
         calls can be reused for equal addresses; of some layers only, where it is a function.
     pattern: (layer, output rows) -> all that the calls of a phase, and of its parts, depend on, beside addresses and the
         number of rows that it reads of each operand; None where that is not known.
+    row_kind: (layer, output row) -> all that the values of a row depend on, beside what it reads, in an image of any height;
+        None where they depend on its number. Without it, see `find_row_kind`.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
     joins: (layer, images) -> whether the kernel takes phases of so many whole images.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
@@ -344,6 +346,7 @@ class Operator:
     pointwise: bool = False
     shift_invariant: bool | Callable[[Layer], bool] = False
     pattern: Callable[[Layer, Rows], Hashable | None] = lambda layer, out: None
+    row_kind: Callable[[Layer, int], Hashable | None] | None = None
     takes: Callable[[Layer, int], Takes] = lambda layer, position: Takes.EVEN
     joins: Callable[[Layer, int], bool] = takes_single_images
     constant_inputs: frozenset[int] = frozenset()
@@ -370,6 +373,12 @@ class Operator:
         shifted = self.shift_invariant
         alike = shifted(layer) if callable(shifted) else shifted
         return alike or (self.rowwise and _rows_alike(layer))
+
+    def find_row_kind(self, layer: Layer, row: int) -> Hashable | None:
+        """`row_kind`: one for all rows whose phases differ by a shift, or what the calls of a phase of this row depend on."""
+        if self.row_kind is not None:
+            return self.row_kind(layer, row)
+        return 0 if self.repeats(layer) else self.pattern(layer, Rows(row, row + 1))
 
     def written(self, layer: Layer, out: Rows) -> tuple[Rows, ...]:
         """By output the rows that a phase writes, those of a state whole. out: see `Phase`."""

@@ -493,6 +493,7 @@ CONV_TRANSPOSE = Operator(
     input_rows=_transpose_rows,
     kernel=_transpose_kernel,
     cost=_transpose_cost,
+    row_kind=lambda layer, row: 0,
     takes=lambda layer, position: Takes.SPREAD,
     constant_inputs=frozenset({1, 2}),
     attributes=MappingProxyType({**_ATTRIBUTES, "output_padding": None, "output_shape": None}),

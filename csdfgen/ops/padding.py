@@ -266,6 +266,7 @@ PAD = Operator(
     mode=lambda layer: Mode.WHOLE if _wraps_rows(layer) else Mode.ROWS,
     aliases=_aliases,
     pattern=_constant_rows,
+    row_kind=lambda layer, row: 0,
     constant_inputs=frozenset({1, 2, 3}),
     attributes=MappingProxyType({"mode": "constant", "pads": None, "value": 0.0}),
     structure="row-phased; whole if rows wrap around",

@@ -12,7 +12,7 @@ weighted neighbours are gathered side by side, multiplied by one array of weight
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -261,6 +261,35 @@ def _resize_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     )
 
 
+_BY_THE_HEIGHT = ("align_corners", "half_pixel_symmetric", "tf_crop_and_resize")
+"""Coordinates that depend on the length of an axis."""
+
+
+def _ends_inside(sampling: Sampling) -> bool:
+    """Whether the last nearest neighbour need not be moved into the axis, whatever its length."""
+    if sampling.mode != "nearest":
+        return True
+    lengths = range(sampling.length, sampling.length + 8)
+    found = [replace(sampling, length=n, resized=int(n * sampling.scale)) for n in lengths]
+    return all(
+        ROUNDINGS[one.rounding](one, position)[0] < one.length
+        for one in found
+        for position in [COORDINATES[one.coordinates](one, np.float32([one.resized - 1]))]
+    )
+
+
+def _row_kind(layer: Layer, row: int) -> Hashable | None:
+    """Weights of the taps of a row, but for the last digits of its position."""
+    k = layer.output.row_axis
+    sampling = None if k is None else _sampling(layer, k)
+    if sampling is None or sampling.is_identity:
+        return 0
+    if sampling.coordinates in _BY_THE_HEIGHT or not _ends_inside(sampling):
+        return None
+    weights = build_taps(sampling).weights
+    return 0 if weights is None else tuple(np.round(weights[:, row], 4).tolist())
+
+
 def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
     tensor = layer.inputs[0]
     same = all(_sampling(layer, axis).is_identity for axis in range(len(layer.output.shape)))
@@ -434,6 +463,7 @@ def _resize_operator(
         _resize_kernel,
         output_elements,
         aliases=_resize_aliases,
+        row_kind=_row_kind,
         constant_inputs=frozenset(constants),
         attributes=MappingProxyType(attributes),
         structure="row-phased",

@@ -1,0 +1,252 @@
+"""Which networks may stream? Those whose rows follow one rule over all integers, so that an image without an end is computed by
+the firings of a period again and again.
+
+Of every layer: (S) a step of output rows moves the rows that it reads by a step; (C) the rows that are read at the ends of an
+image are within the rule of its middle; (V) rows a step apart are the same function of what they read. With an image of another
+height the rules, constants and settings of both are compared: models compute them from the height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from csdfgen.model.network import Layer, Network, memoize_layer
+from csdfgen.model.rows import Rows
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import Mode, stored_rows
+
+_STEP = 64
+"""Most output rows after which a rule repeats."""
+
+_FEW = 16
+"""Rows in the middle of an image that suffice to see that a rule does not repeat."""
+
+_WHOLE = "needs all rows at once"
+
+Reads = tuple[tuple[int, int] | None, ...]
+"""By operand that is no constant the rows that an output row reads: the first one, and that behind the last; None for none."""
+
+
+class Obstacle(NamedTuple):
+    """Why a network cannot stream: a layer, what it does, and what can be done instead."""
+
+    layer: str
+    reason: str
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"layer '{self.layer}' {self.reason}, so the network cannot stream; {self.way_out}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowRule:
+    """What the output rows of a layer read, over all integers.
+
+    moves: by operand, the rows that it moves with every `step` output rows. reads, kinds: of output rows 0 to step, what they
+    read before it is cut to an image, and what their values depend on besides.
+    """
+
+    moves: tuple[int, ...]
+    reads: tuple[Reads, ...]
+    kinds: tuple[Hashable, ...]
+
+    @property
+    def step(self) -> int:
+        """Output rows after which the rule repeats."""
+        return len(self.reads)
+
+    def read(self, row: int) -> Reads:
+        """What an output row reads."""
+        turn, place = divmod(row, self.step)
+        return _move(self.reads[place], self.moves, turn)
+
+
+def _move(reads: Reads, moves: Iterable[int], turns: int) -> Reads:
+    pairs = zip(reads, moves, strict=True)
+    return tuple(one and (one[0] + turns * by, one[1] + turns * by) for one, by in pairs)
+
+
+def read_rows(layer: Layer, row: int) -> Reads:
+    """The stored rows that an output row of an image reads."""
+    rows = get_operator(layer).input_rows(layer, Rows(row, row + 1))
+    stored = (stored_rows(layer, k, one) for k, one in enumerate(rows) if one is not None)
+    return tuple((one.start, one.stop) if one else None for one in stored)
+
+
+@memoize_layer
+def find_row_rule(layer: Layer) -> RowRule | str | None:
+    """The rule of a layer by rows, or what it does instead; None if its output is too low to tell."""
+    count = layer.output.rows
+    first = max(count // 4, count // 2 - 2 * _STEP)
+    middle = range(first, count - first)
+    if len(middle) < 4:
+        return None
+    reads = [read_rows(layer, row) for row in middle]
+    heights = [tensor.rows for tensor in layer.inputs if tensor is not None]
+    if any(n > 1 and {one[k] for one in reads} == {(0, n)} for k, n in enumerate(heights)):
+        return _WHOLE
+    kinds = [_find_kinds(layer, row) for row in middle]
+    steps = [
+        (step, moves)
+        for step in range(1, min(_STEP, len(middle) // 2) + 1)
+        for moves in [_find_moves(reads, step)]
+        if moves is not None
+    ]
+    if not steps and len(middle) < _FEW:
+        return None
+    if not steps:
+        return "reads rows that do not move with those that it writes"
+    alike = [one for one in steps if None not in kinds and kinds[one[0] :] == kinds[: -one[0]]]
+    if not alike:
+        return "computes a row in a way that depends on its number"
+    rule = _anchor(first, reads, kinds, *alike[0])
+    ends = {*range(min(count, 2 * _STEP)), *range(max(0, count - 2 * _STEP), count)}
+    within = all(_is_within(read_rows(layer, row), rule.read(row)) for row in ends)
+    return rule if within else "reads other rows at the ends of an image than in its middle"
+
+
+def _find_kinds(layer: Layer, row: int) -> Hashable | None:
+    """What the values of a row depend on beside the rows read; None if they depend on its number."""
+    each = (layer, *layer.epilogue)
+    kinds = tuple(get_operator(one).find_row_kind(one, row) for one in each)
+    return None if None in kinds else kinds
+
+
+def _find_moves(reads: Sequence[Reads], step: int) -> tuple[int, ...] | None:
+    """By operand the rows that all reads move in a step; None if they do not."""
+    found = []
+    for operand in zip(*reads, strict=True):
+        moves = {
+            (b[0] - a[0], b[1] - a[1]) if a and b else (a, b)
+            for a, b in zip(operand, operand[step:], strict=False)
+            if a or b
+        }
+        by = next(iter(moves), (0, 0))[0]
+        if moves - {(by, by)} or not isinstance(by, int):
+            return None
+        found.append(by)
+    return tuple(found) if min(found, default=0) > 0 else None
+
+
+def _anchor(
+    first: int, reads: Sequence[Reads], kinds: Sequence[Hashable], step: int, moves: tuple[int, ...]
+) -> RowRule:
+    """The rule, of which `reads` and `kinds` are known of rows from `first` on."""
+    at = [(place - first) % step for place in range(step)]
+    turned = [_move(reads[k], moves, -((first + k) // step)) for k in at]
+    return RowRule(moves, tuple(turned), tuple(kinds[k] for k in at))
+
+
+def _is_within(reads: Reads, rule: Reads) -> bool:
+    """Whether rows that are read are among those of the rule."""
+    pairs = zip(reads, rule, strict=True)
+    return all(a is None or (b is not None and b[0] <= a[0] and a[1] <= b[1]) for a, b in pairs)
+
+
+# Of a network ------------------------------------------------------------------------------------
+
+
+def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obstacle | None:
+    """The first layer that keeps a network from streaming along the rows of its first input, or None.
+
+    Layers that are too low to tell are taken to stream. taller: the same model, of another height.
+    """
+    others = network.layers if taller is None else taller.layers
+    if [one.op_type for one in network.layers] != [one.op_type for one in others]:
+        one = network.layers[0]
+        return Obstacle(one.name, "is followed by other layers at another height", _FIXED)
+    found = _Found(network)
+    for layer, other in zip(network.layers, others, strict=True):
+        reason = found.refuse(layer) or _compare(layer, other)
+        if reason:
+            return Obstacle(layer.name, reason, found.find_way_out(layer))
+    return None
+
+
+_FIXED = "plan images of one height instead"
+
+_REDUCTIONS = ("Global", "Reduce", "QLinearGlobal")
+"""How names of operators begin whose results over all rows are no larger for more rows."""
+
+
+class _Found:
+    """What is known of tensors: of which are rows there, one after the other, and which are there at the end alone."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.by_rows = {one.name for one in network.inputs if one.rows > 1}
+        self.at_the_end: set[str] = set()
+
+    def refuse(self, layer: Layer) -> str | None:
+        """Why a layer does not stream; what it writes is known then."""
+        operands = [one for one in layer.inputs if one is not None]
+        outputs = {one.name for one in layer.outputs}
+        names = {one.name for one in operands}
+        if not names & self.by_rows:
+            self.at_the_end |= outputs if names & self.at_the_end else set()
+            return None
+        for one in operands:
+            if one.name in self.at_the_end:
+                return f"needs '{one.name}', of which nothing is known before the last row,"
+            if one.name not in self.by_rows:
+                return f"needs all of '{one.name}', which has no rows that stream"
+        return "is in a branch of an If" if layer.guards else self._refuse_rows(layer)
+
+    def _refuse_rows(self, layer: Layer) -> str | None:
+        operator = get_operator(layer)
+        mode, outputs = operator.mode(layer), [one.name for one in layer.outputs]
+        if mode is Mode.ACCUMULATE and layer.op_type.startswith(_REDUCTIONS):
+            self.at_the_end |= {*outputs}
+            return None
+        if mode is not Mode.ROWS:
+            return _WHOLE
+        held = operator.held(layer)
+        self.at_the_end |= {name for k, name in enumerate(outputs) if k in held}
+        self.by_rows |= {name for k, name in enumerate(outputs) if k not in held}
+        rule = find_row_rule(layer)
+        return rule if isinstance(rule, str) else None
+
+    def find_way_out(self, layer: Layer) -> str:
+        """What can be done instead."""
+        inputs = {one.name for one in self.network.inputs}
+        for one in layer.inputs:
+            if one and one.name in inputs - self.by_rows:
+                return f"make it a constant: --fix {one.name}=VALUE"
+        before = [one.name for one in layer.inputs if one and one.name in self.by_rows - inputs]
+        if not before:
+            return _FIXED
+        return f"cut the model behind '{before[0]}' (onnx.utils.extract_model), or {_FIXED}"
+
+
+def _compare(layer: Layer, other: Layer) -> str | None:
+    """What depends on the height in two layers that are one in images of two heights."""
+    if layer is other:
+        return None
+    pairs = zip((layer, *layer.epilogue), (other, *other.epilogue), strict=True)
+    if any(_settings(a) != _settings(b) or _constants_differ(a, b) for a, b in pairs):
+        return "has constants or settings that depend on the height"
+    rule, taller = find_row_rule(layer), find_row_rule(other)
+    if not isinstance(taller, RowRule) or rule in (None, taller):
+        return taller if isinstance(taller, str) else None
+    return "reads other rows at another height"
+
+
+def _settings(layer: Layer) -> dict[str, Any]:
+    """Attributes that are no sizes."""
+    return {
+        name: value
+        for name, value in layer.attributes.items()
+        if isinstance(value, str | float)
+        or (isinstance(value, tuple) and value and all(isinstance(x, float) for x in value))
+    }
+
+
+def _constants_differ(a: Layer, b: Layer) -> bool:
+    return a.constants.keys() != b.constants.keys() or any(
+        not np.array_equal(one, b.constants[k], equal_nan=one.dtype.kind == "f")
+        for k, one in a.constants.items()
+    )
