@@ -167,9 +167,32 @@ def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
         rows = out
     elif _wraps_rows(layer):
         rows = Rows(0, source.rows)
+    elif layer.attributes.get("streams"):
+        rows = _widened_rows(layer, out, source.row_axis)
     else:
         rows = _row_table(_padding(layer, source.row_axis)).input_rows(out)
     return first_input_rows(layer, rows)
+
+
+def _widened_rows(layer: Layer, out: Rows, axis: int) -> Rows:
+    """The rows that any output rows so far from the ends of an image may show: those of a stream follow one rule."""
+    padding = _padding(layer, axis)
+    times = 2 if padding.mode == "reflect" else 1
+    start = out.start - padding.begin - times * max(0, padding.end)
+    stop = out.stop - padding.begin + times * max(0, padding.begin)
+    return Rows(max(0, start), max(0, start, stop)).clip(padding.length)
+
+
+def widen(layer: Layer) -> Layer:
+    """A layer that repeats rows at the ends of an image as one that may stream: it keeps rows for as long as these are apart
+    from where they are shown. Others stay as they are.
+    """
+    repeats = layer.op_type == "Pad" and layer.attributes["mode"] in ("edge", "reflect")
+    return (
+        replace(layer, attributes={**layer.attributes, "streams": True})
+        if repeats and layer.computed(0).row_axis is not None
+        else layer
+    )
 
 
 def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:

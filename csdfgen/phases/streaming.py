@@ -9,7 +9,7 @@ height the rules, constants and settings of both are compared: models compute th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from csdfgen.model.network import Layer, Network, memoize_layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, stored_rows
+from csdfgen.ops.padding import widen
 
 _STEP = 64
 """Most output rows after which a rule repeats."""
@@ -150,12 +151,19 @@ def _is_within(reads: Reads, rule: Reads) -> bool:
 # Of a network ------------------------------------------------------------------------------------
 
 
+def widen_for_streams(network: Network) -> Network:
+    """The network with layers that read by one rule, where it costs no more than rows that stay in memory for longer."""
+    return replace(network, layers=tuple(map(widen, network.layers)))
+
+
 def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obstacle | None:
-    """The first layer that keeps a network from streaming along the rows of its first input, or None.
+    """The first layer that keeps a network from streaming along the rows of its first input, or None, once it is widened
+    (`widen_for_streams`).
 
     Layers that are too low to tell are taken to stream. taller: the same model, of another height.
     """
-    others = network.layers if taller is None else taller.layers
+    network = widen_for_streams(network)
+    others = network.layers if taller is None else widen_for_streams(taller).layers
     if [one.op_type for one in network.layers] != [one.op_type for one in others]:
         one = network.layers[0]
         return Obstacle(one.name, "is followed by other layers at another height", _FIXED)

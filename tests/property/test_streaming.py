@@ -12,6 +12,7 @@ import pytest
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.ops import get_operator
+from csdfgen.ops.padding import widen
 from csdfgen.phases.streaming import RowRule, find_row_rule, find_stream_obstacle, read_rows
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples import SAMPLES
@@ -160,7 +161,7 @@ def computes_alike(low: Sample, tall: Sample, rule: RowRule, rng: np.random.Gene
     """(V): slabs of an image are those of a taller one that shows it further down, bit for bit. Returns how many rows were
     compared.
     """
-    one, other = low.layer(), tall.layer()
+    one, other = widen(low.layer()), widen(tall.layer())
     height, feeds = int(rng.integers(1, 5)), low.feeds()
     turns, more = height * int(rng.integers(1, 3)), dict[int, np.ndarray]()
     operands = [(k, operand) for k, operand in enumerate(one.inputs) if operand is not None]
@@ -207,7 +208,7 @@ def obeys(at: At, rng: np.random.Generator) -> str:
     heights = rows, rows + int(rng.integers(60, 99))
     sample, other = (at(one) for one in heights)
     try:
-        low, tall = sample.layer(), other.layer()
+        low, tall = widen(sample.layer()), widen(other.layer())
     except ModelError:
         return ""
     obstacle = find_stream_obstacle(network_of(low), network_of(tall))
