@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from csdfgen.api import (
         analyze,
         convert,
+        plan_stream,
         read_graph,
         read_plan,
         read_plan_table,
@@ -53,6 +54,7 @@ __all__ = [
     "open",
     "pareto",
     "plan",
+    "plan_stream",
     "plan_table",
     "quantize",
     "read_graph",

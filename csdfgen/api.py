@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.model.describe import sizes
-from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from csdfgen.phases.heights import AskedRows
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
+    from csdfgen.planning.streams import StreamPlan
+    from csdfgen.reading.fixed import AskedValues
+    from csdfgen.reading.input_shapes import AskedShapes
     from runtime.report import Report
     from schedules.analysis import Analysis, Buffers
     from schedules.schedule import Schedule
@@ -213,6 +216,39 @@ def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
         write_table(path, plan)
     else:
         write_plan(path, plan)
+
+
+@keywords(
+    "rows", "fuse", "effort", "backend", "cl_device", "weights", "exact", "requantize", "fallback"
+)
+def plan_stream(
+    network: Model,
+    *,
+    shapes: AskedShapes | None = None,
+    fix: AskedValues | None = None,
+    **given: Any,
+) -> StreamPlan:
+    """The plan of a network for images of any height, in one arena: an order of firings that repeats.
+
+    network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
+    shapes: of inputs at any height. fix: see `csdfgen.load`.
+    Raises PlanError for a network that needs all rows at once, and as `load`.
+    """
+    from csdfgen.backends.registry import choose_backend, resolve_backend
+    from csdfgen.model.network import Network
+    from csdfgen.planning.streams import find_stream
+    from csdfgen.reading.heights import read_heights
+    from csdfgen.reading.loader import load
+
+    source = network.source if isinstance(network, Network) else network
+    one = network if isinstance(network, Network) else load(network, shapes=shapes, fix=fix)
+    given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
+    options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})
+    try:
+        at_height = read_heights(source, one)
+        return find_stream(at_height, options, choose_backend(options))
+    except CsdfgenError as error:
+        raise error.at(_name(one)) from None
 
 
 def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:

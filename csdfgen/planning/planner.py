@@ -37,10 +37,13 @@ from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, choose_recomputation, prepare
-from csdfgen.planning.repeating import find_loop, harmonize_heights, place_loop
+from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
 from csdfgen.planning.workspaces import Scratch, Timed, time_scratch
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import is_stopped
+
+_PERIODS = 16
+"""Periods at least of an image whose plan repeats, if its rows are as many."""
 
 _WASTE = 1.04
 """A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
@@ -207,9 +210,12 @@ def plan_phased(prepared: Prepared, phased: Phased) -> Plan:
 
 
 def choose_loop_heights(prepared: Prepared) -> str:
-    """Rows of the phases of each layer for a plan that repeats, see `harmonize_heights`. Raises PlanError if none does."""
+    """Rows of the phases of each layer for a plan that repeats, see `harmonize_heights`; fewer for an image with less than
+    `_PERIODS` periods. Raises PlanError if none does.
+    """
     with _refuse_loops():
-        return harmonize_heights(prepared.at("1").conversion)
+        low = prepared.at("1").conversion
+        return harmonize_heights(low, min(CAP, max(1, len(low.actors[0].phases) // _PERIODS)))
 
 
 @contextmanager
@@ -238,14 +244,14 @@ def _plan_loop(phased: Phased) -> Plan:
     if phased.terms.scratch is None:  # as much for an image of any height
         phased = replace(phased, terms=replace(phased.terms, scratch=LEAST))
     with _refuse_loops():
-        loop = find_loop(phased)
-        placed = place_loop(loop)
-        if placed.total > _WASTE * loop.peak:
-            fine = find_loop(replace(phased, fine=True))
-            in_blocks = place_loop(fine)
-            if in_blocks.total < _WORTH * placed.total:
-                loop, placed = fine, in_blocks
-        return Candidate(loop.phased, "loop", loop.order, loop.bound)._finished(placed, 0)
+        return plan_repeated(phased, find_loop(phased))
+
+
+def plan_repeated(phased: Phased, loop: Loop) -> Plan:
+    """The plan of an image by an order that repeats."""
+    phased = replace(phased, fine=loop.fine)
+    found = Candidate(phased, "loop", loop.order(phased.conversion), loop.bound)
+    return found._finished(loop.placed(phased, found.lifetimes), 0)
 
 
 def _ordered(prepared: Prepared, phased: Phased) -> Candidate:

@@ -10,9 +10,9 @@ row of an image lives longer than on the circle, and the checker of all plans tr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from math import gcd, lcm
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from csdfgen.errors import PlanError
 from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import divided_tensor, least_auto_height
-from csdfgen.planning.buffers import Buffer, workspace_buffer, workspace_name
-from csdfgen.planning.lifetimes import Lifetimes, trace_lifetimes
+from csdfgen.planning.buffers import Access, Buffer, workspace_buffer, workspace_name
+from csdfgen.planning.lifetimes import Lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
 from csdfgen.planning.packing import Items, pack
 from csdfgen.planning.packing.items import FREE
@@ -33,14 +33,10 @@ from schedules.peak.repeated import (
     find_repeated,
     find_shares,
     improve_repeated,
-    middle,
 )
 
 CAP = 64
 """Most rows of the input that a phase takes, so that a period is short."""
-
-_PERIODS = 16
-"""Periods of an image at least, if its rows are as many."""
 
 _MOST = 3_000
 """Items of a circle at most."""
@@ -59,11 +55,115 @@ Tables = dict[str, tuple[int, dict[int, int]]]
 """Buffer or workspace -> (rows after which its offsets repeat, offset of each block by its first row)."""
 
 
+_WASTE = 1.04
+"""An arena above this multiple of its peak is placed again in finer blocks."""
+
+_WORTH = 0.98
+"""Part of the arena that finer blocks may take, as they take more calls."""
+
+
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """An order of an image that repeats, and where its rows lie. problem: the firings of the image. peak: bytes alive at most
-    in the middle. bound: lower bound of the peak of every order of a period between two states that were tried.
+    """An order that repeats and where its rows lie, in images of any height.
+
+    before: firings of each actor in front of the period at 0, of those that fire in it. word: names of the actors that fire in
+    a period. fine: see `Phased`. arena: bytes. peak: bytes alive at most in a period. bound: lower bound of the peak of every
+    order of a period between two states that were tried. rows: of the first input in a period. turn: periods after which all
+    offsets repeat. start: firings of the order by which no row in front of the image would be alive.
     """
+
+    before: Mapping[str, int]
+    word: tuple[str, ...]
+    rows: int
+    turn: int
+    start: int
+    fine: bool
+    tables: Tables
+    arena: int
+    peak: int
+    bound: int
+
+    def order(self, conversion: Conversion) -> Order:
+        """The firings of an image: those of the order that exist, and then the actors that are in no period."""
+        firings = [
+            (work.name, phase) for work in conversion.actors for phase in range(len(work.phases))
+        ]
+        order = self._numbered(conversion).restricted(list(_phases(conversion).values()))
+        return tuple(firings[k] for k in order.tolist())
+
+    def _numbered(self, conversion: Conversion) -> Repeated:
+        number = {name: k for k, name in enumerate(_phases(conversion))}
+        word = np.array([number[name] for name in self.word])
+        before = np.array([self.before.get(name, 0) for name in number])
+        return Repeated(before, word, np.bincount(word, minlength=len(number)))
+
+    @property
+    def first(self) -> int:
+        """Rows of the first input that are fed until a period starts in which no row in front of the image would be alive."""
+        feed = next(iter(self.before))
+        share = self.word.count(feed)
+        return (self.before[feed] + -(-self.start // len(self.word)) * share) * self.rows // share
+
+    def interior(self, conversion: Conversion) -> int:
+        """Periods in the middle of an image in which no firing reads or keeps alive less than on an image without ends."""
+        order, phases = self._numbered(conversion), _phases(conversion)
+        ends = [
+            int(order.times(k, np.array([count - 1]))[0])
+            for k, count in enumerate(phases.values())
+            if order.shares[k]
+        ]
+        return min(ends) // order.length + -self.start // order.length
+
+    def placed(self, phased: Phased, lifetimes: Lifetimes) -> Placement:
+        """The offsets of the rows and the scratch of an image, with these lifetimes."""
+        regions, workspaces = {}, list[Buffer]()
+        for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
+            offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name])
+            regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
+        for name, sizes in phased.scratch.items():
+            offsets = _offsets(len(sizes), 1, *self.tables[workspace_name(name)])
+            own = workspace_buffer(name, np.asarray(sizes).tolist(), _alignment(phased))
+            workspaces.append(own)
+            regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)
+        total = self.arena
+        return Placement(regions, tuple(workspaces), total, self.peak, total <= self.peak)
+
+
+def find_loop(phased: Phased) -> Loop:
+    """The order of least peak that repeats, in the middle of an image, placed in blocks of whole slabs or, if that saves
+    memory, in finer blocks. Raises ScheduleError if none does, and PlanError if its rows do not.
+    """
+    found = _placed_loop(phased)
+    if not phased.fine and found.arena > _WASTE * found.peak:
+        fine = _placed_loop(replace(phased, fine=True))
+        return fine if fine.arena < _WORTH * found.arena else found
+    return found
+
+
+def _placed_loop(phased: Phased) -> Loop:
+    period = find_period(phased)
+    parts = _parts(period)
+    total, tables = _tables(parts, _alignment(phased), phased.terms.effort)
+    actors, repeated = phased.conversion.actors, period.repeated
+    used = np.flatnonzero(repeated.shares).tolist()
+    turns = [rows // gcd(rows, one.rows) for one in parts for rows, _ in [tables[one.name]]]
+    return Loop(
+        {actors[k].name: int(repeated.before[k]) for k in used},
+        tuple(actors[k].name for k in repeated.word.tolist()),
+        _rows(actors[used[0]].writes[0].complete, int(repeated.shares[used[0]])),
+        lcm(*turns),
+        max(int(one.gone.max()) for one in parts) - repeated.length,
+        phased.fine,
+        tables,
+        total,
+        period.peak,
+        period.bound,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """An order that repeats in an image. problem: the firings of the image. peak, bound: see `Loop`."""
 
     phased: Phased
     problem: Problem
@@ -71,20 +171,8 @@ class Loop:
     peak: int
     bound: int
 
-    @cached_property
-    def order(self) -> Order:
-        """The firings of the image."""
-        names = [work.name for work in self.phased.conversion.actors]
-        order = self.repeated.restricted(self.problem)
-        if not self.problem.is_order(order):
-            raise PlanError("a period of the middle is no order at the end of the image")
-        pairs = zip(
-            self.problem.actor[order].tolist(), self.problem.phase[order].tolist(), strict=True
-        )
-        return tuple((names[actor], phase) for actor, phase in pairs)
 
-
-def find_loop(phased: Phased) -> Loop:
+def find_period(phased: Phased) -> Period:
     """The order of least peak that repeats. Raises ScheduleError if none does."""
     problem = build_problem(phased.conversion, phased.buffers, phased.scratch)
     shares = find_shares(_phases(phased.conversion), problem.links)
@@ -95,21 +183,32 @@ def find_loop(phased: Phased) -> Loop:
         firings = np.array([problem.base[number[actor]] + phase for actor, phase in order])
         start = find_repeated(problem, firings, shares)
         repeated, peak, bound = improve_repeated(problem, start, phased.terms.effort)
-        found.append(Loop(phased, problem, repeated, peak, bound))
+        first = int(np.flatnonzero(shares)[0])
+        repeated = repeated.moved(-(int(repeated.before[first]) // int(shares[first])))
+        found.append(Period(phased, problem, repeated, peak, bound))
     return min(found, key=lambda one: one.peak)
+
+
+def _alignment(phased: Phased) -> int:
+    return max(buffer.alignment for buffer in phased.buffers)
 
 
 def _phases(conversion: Conversion) -> dict[str, int]:
     return {work.name: len(work.phases) for work in conversion.actors}
 
 
-def harmonize_heights(low: Conversion) -> str:
-    """Rows of the phases of each layer: powers of two times what the strides leave, about 64 pixels and at most `CAP` rows of the
-    first input, so that a period is short; fewer for an image with less than `_PERIODS` periods. They do not depend on
-    the height else. low: at 1 row a phase. Raises ScheduleError as `find_loop`.
+def _rows(done: Sequence[int], share: int) -> int:
+    """Rows in a period, of running counts of which there are so many in a period."""
+    half = len(done) // 2
+    return done[min(half + share, len(done) - 1)] - done[half]
+
+
+def harmonize_heights(low: Conversion, cap: int = CAP) -> str:
+    """Rows of the phases of each layer: powers of two times what the strides leave, about 64 pixels and at most `cap` rows of the
+    first input, so that a period is short. They do not depend on the height. low: at 1 row a phase. Raises ScheduleError as
+    `find_loop`.
     """
     shares = find_shares(_phases(low), trace_links(low)).tolist()
-    cap = min(CAP, max(1, len(low.actors[0].phases) // _PERIODS))
     rows: dict[str, int | str] = {"*": 1}
     for work, share in zip(low.actors, shares, strict=True):
         if share:
@@ -125,7 +224,7 @@ def harmonize_heights(low: Conversion) -> str:
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Blocks of a buffer, or scratch of an actor, that are claimed in one period: rows of it in a period, first row, bytes, and
-    firings [born, gone) of each, counted from the start of the period.
+    firings [born, gone) of each. length: firings of a period.
     """
 
     name: str
@@ -135,78 +234,68 @@ class _Part:
     size: np.ndarray
     born: np.ndarray
     gone: np.ndarray
-    capacity: int
+    length: int
 
     @property
     def life(self) -> int:
         """Firings that the longest-lived of them lives."""
         return int((self.gone - self.born).max())
 
+    @property
+    def _capacity(self) -> int:
+        """Most rows from the lowest that is needed to the highest that is claimed."""
+        periods = np.arange(2 + self.life // self.length)[:, None]
+        born, gone = ((one + periods * self.length).ravel() for one in (self.born, self.gone))
+        starts = (self.start + periods * self.rows).ravel()
+        low = starts[np.searchsorted(gone, born, side="right")]
+        return int((np.append(starts[1:], starts[0] + len(periods) * self.rows) - low).max())
+
     def ring(self, alignment: int) -> int:
         """Rows of a ring that holds all rows that are alive together, so that no block is divided."""
         steps = np.diff(np.append(self.start, self.start[0] + self.rows))
         height = int(np.gcd.reduce(steps)) if len(set(steps.tolist())) == 1 else self.rows
-        count = -(-self.capacity // height) * height
+        count = -(-self._capacity // height) * height
         while count * self.row_bytes % alignment and count % self.rows:
             count += height
         return count
 
 
-def _parts(loop: Loop, lifetimes: Lifetimes) -> list[_Part]:
-    phased, length, order = loop.phased, loop.repeated.length, loop.order
+def _parts(period: Period) -> list[_Part]:
+    phased, repeated = period.phased, period.repeated
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
-    here = middle(loop.problem, loop.repeated)
-    first = order.index(
-        (phased.conversion.actors[here.word[0]].name, int(here.before[here.word[0]]))
-    )
+
+    def reached(accesses: Sequence[Access], rows: np.ndarray) -> list[np.ndarray]:
+        """When each actor reaches these rows."""
+        return [
+            repeated.times(number[one.actor], np.searchsorted(one.rows, rows, side="right"))
+            for one in accesses
+        ]
+
     found = []
-    for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
+    for buffer in phased.buffers:
         writer = buffer.writers[0]
-        actor = number[writer.actor]
-        done = [0, *writer.rows]
-        before = int(here.before[actor])
-        rows = done[before + int(here.shares[actor])] - done[before]
-        start = np.array(buffer.blocks)
-        stop = np.append(start[1:], buffer.rows)
-        born, gone = one.born[start] - first, np.maximum.reduceat(one.gone, start) - first
-        now, next_ = ((born >= k * length) & (born < (k + 1) * length) for k in (0, 1))
-        if (
-            now.sum() != next_.sum()
-            or ((gone - born)[now] != (gone - born)[next_]).any()
-            or (start[next_] - start[now] != rows).any()
-            or (stop - start)[now].sum() != rows
-        ):
-            raise PlanError(f"rows of '{buffer.name}' do not repeat in the middle of the image")
-        sizes = ((stop - start) * buffer.row_bytes)[now]
-        found.append(
-            _Part(
-                buffer.name,
-                rows,
-                buffer.row_bytes,
-                start[now],
-                sizes,
-                born[now],
-                gone[now],
-                one.capacity,
-            )
-        )
-    for name, sizes in phased.scratch.items():
-        actor = number[name]
-        at = np.arange(int(here.shares[actor]))
-        born = here.times(actor, here.before[actor] + at)
-        same = np.full(len(at), int(np.max(sizes)))
-        found.append(
-            _Part(
-                workspace_name(name),
-                len(at),
-                1,
-                int(here.before[actor]) + at,
-                same,
-                born,
-                born + 1,
-                1,
-            )
-        )
+        rows = _rows((0, *writer.rows), int(repeated.shares[number[writer.actor]]))
+        turn = max(0, buffer.rows // rows // 2 - 1) if rows else 0
+        first = turn * rows
+        blocks = np.array(buffer.blocks)
+        start = blocks[(blocks >= first) & (blocks < first + 2 * rows)]
+        ends = np.append(start[1:], first + 2 * rows)
+        born = np.minimum.reduce(reached(buffer.writers, start))
+        gone = np.maximum.reduce(reached(buffer.readers, ends - 1)) + 1
+        count = len(start) // 2
+        for one, step in ((start, rows), (born, repeated.length), (gone, repeated.length)):
+            if not rows or (one[count:] - one[:count] != step).any():
+                raise PlanError(f"rows of '{buffer.name}' do not repeat in the middle of the image")
+        sizes = (ends - start) * buffer.row_bytes
+        own = buffer.name, rows, buffer.row_bytes, start[:count] - first, sizes[:count]
+        born, gone = (one[:count] - turn * repeated.length for one in (born, gone))
+        found.append(_Part(*own, born, gone, repeated.length))
+    for name, needs in phased.scratch.items():
+        at = np.arange(int(repeated.shares[number[name]]))
+        born = repeated.times(number[name], at)
+        sizes = np.full(len(at), int(np.max(needs)))
+        own = workspace_name(name), len(at), 1, at, sizes
+        found.append(_Part(*own, born, born + 1, repeated.length))
     return found
 
 
@@ -314,15 +403,14 @@ def _circles(parts: Sequence[_Part], length: int) -> list[_Circle]:
     return list(found.values())
 
 
-def _tables(loop: Loop, lifetimes: Lifetimes, alignment: int) -> tuple[int, Tables]:
+def _tables(parts: Sequence[_Part], alignment: int, effort: str | float) -> tuple[int, Tables]:
     """(bytes, tables) of the least arena."""
-    length = loop.repeated.length
-    ways = _circles(_parts(loop, lifetimes), length)
+    length = parts[0].length
+    ways = _circles(parts, length)
     if not ways:
         raise PlanError("rows of too many firings are alive together for a loop")
     rough = [(one.placed(length, alignment, 0)[0], number) for number, one in enumerate(ways)]
-    best = ways[min(rough)[1]]
-    return best.placed(length, alignment, loop.phased.terms.effort)
+    return ways[min(rough)[1]].placed(length, alignment, effort)
 
 
 def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -> tuple[int, ...]:
@@ -333,21 +421,3 @@ def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -
     places = np.zeros(repeat, np.int64)
     places[starts] = [table[k] for k in starts.tolist()]
     return tuple((places[block] + (row - block) * row_bytes).tolist())
-
-
-def place_loop(loop: Loop) -> Placement:
-    """Offsets of the rows and the scratch of a loop's firings, which repeat. Raises PlanError if rows do not repeat."""
-    phased = loop.phased
-    alignment = max(buffer.alignment for buffer in phased.buffers)
-    lifetimes = trace_lifetimes(loop.order, phased.buffers)
-    total, tables = _tables(loop, lifetimes, alignment)
-    regions, workspaces = {}, list[Buffer]()
-    for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
-        offsets = _offsets(buffer.rows, buffer.row_bytes, *tables[buffer.name])
-        regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
-    for name, sizes in phased.scratch.items():
-        offsets = _offsets(len(sizes), 1, *tables[workspace_name(name)])
-        own = workspace_buffer(name, np.asarray(sizes).tolist(), alignment)
-        workspaces.append(own)
-        regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)
-    return Placement(regions, tuple(workspaces), total, loop.peak, total <= loop.peak)

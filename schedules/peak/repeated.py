@@ -7,7 +7,7 @@ A period is searched for the least peak like a frame: between the state at its s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
@@ -58,12 +58,12 @@ class Repeated:
         """The same order, counted from a period so much later."""
         return replace(self, before=self.before + periods * self.shares)
 
-    def restricted(self, problem: Problem) -> Array:
-        """The order of the firings that exist."""
-        base, after = problem.base, np.flatnonzero(self.shares == 0)
-        inside = np.flatnonzero(self.shares)
-        at = [self.times(int(k), np.arange(problem.phases[k])) for k in inside]
-        firings = [np.arange(base[k], base[k + 1]) for k in (*inside, *after)]
+    def restricted(self, phases: Sequence[int]) -> Array:
+        """The order of the firings that exist, numbered by actors with so many phases."""
+        base, after = np.cumsum([0, *phases]), np.flatnonzero(self.shares == 0)
+        inside = np.flatnonzero(self.shares).tolist()
+        at = [self.times(k, np.arange(phases[k])) for k in inside]
+        firings = [np.arange(base[k], base[k + 1]) for k in (*inside, *after.tolist())]
         order = np.concatenate(firings[: len(inside)])[
             np.argsort(np.concatenate(at), kind="stable")
         ]

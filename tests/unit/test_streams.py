@@ -1,0 +1,106 @@
+"""Plans for images of any height: the firings of one order that exist, at the same offsets."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.streams import StreamPlan
+from tests.unit.test_loops import MODELS, all_rows, network
+
+STEP = {"strided": 1, "with_skips": 4, "dilated": 1}
+"""The heights that a network takes are multiples of it."""
+
+
+@cache
+def streamed(name: str) -> StreamPlan:
+    return csdfgen.plan_stream(MODELS[name](64), backend="numpy")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_images_of_any_height_have_checked_plans_in_the_same_arena(name: str) -> None:
+    stream, step = streamed(name), STEP[name]
+    for rows in [*range(24, 24 + 5 * step, step), stream.least, 3 * stream.least + step]:
+        plan = stream.at(rows)
+        assert plan.network.inputs[0].rows == rows
+        assert plan.planned_bytes <= stream.planned_bytes
+        assert plan.planned_bytes == stream.planned_bytes or rows < stream.least
+        assert plan.figures["peak_live"] <= stream.loop.peak
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_values_are_those_of_other_plans(name: str) -> None:
+    stream, step = streamed(name), STEP[name]
+    for rows in (24 + step, stream.least + step, stream.least + stream.turn):
+        one = network(name, rows)
+        x = np.random.default_rng(rows).standard_normal(one.inputs[0].shape).astype(np.float32)
+        found = runtime.compile(stream.at(rows))(x)
+        wanted = runtime.compile(csdfgen.plan(one, policy="demand", backend="numpy"))(x)
+        for y in wanted:
+            np.testing.assert_allclose(found[y], wanted[y], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["strided", "dilated"])
+def test_the_height_that_is_named_changes_nothing(name: str) -> None:
+    tall = csdfgen.plan_stream(MODELS[name](400), backend="numpy")
+    one, other = tall.loop, streamed(name).loop
+    assert (one.word, one.before, one.tables) == (other.word, other.before, other.tables)
+
+
+def segments(plan: Plan) -> list[list[tuple[object, ...]]]:
+    """The firings from one slab of the input to the next, with their offsets."""
+    found: list[list[tuple[object, ...]]] = []
+    for actor, phase in plan.order:
+        work = plan.conversion.actor[actor]
+        if work.kind == "input":
+            found.append([])
+        here = work.phases[phase]
+        rows = [(write.tensor, here.out) for write in work.writes]
+        rows += [(read.tensor, read.rows[phase]) for read in work.reads if work.kind == "layer"]
+        places = [plan.addresses.view(tensor, span).rows for tensor, span in rows]
+        found[-1].append((actor, plan.workspace(actor, phase), *places))
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_template_has_the_firings_of_a_taller_image_but_for_whole_turns(name: str) -> None:
+    stream, step = streamed(name), STEP[name]
+    for rows in (stream.least + stream.turn, stream.least + 5 * stream.turn + 3 * step):
+        low, turns = stream.template(rows)
+        assert turns and stream.least <= low < stream.least + stream.turn
+        assert low + turns * stream.turn == rows
+        template, whole = segments(stream.at(low)), segments(stream.at(rows))
+        slab = -(-low // len(template))
+        start, stop = stream.first // slab, (stream.first + stream.turn) // slab
+        assert template[:start] + template[start:stop] * (turns + 1) + template[stop:] == whole
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_low_images_are_their_own_templates(name: str) -> None:
+    stream = streamed(name)
+    assert stream.template(stream.least + stream.turn - 1) == (stream.least + stream.turn - 1, 0)
+    assert stream.template(8) == (8, 0)
+
+
+def test_a_network_that_needs_all_rows_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"waits for.*cut the network in front"):
+        csdfgen.plan_stream(all_rows(64), backend="numpy")
+
+
+def test_a_height_that_the_network_does_not_take_is_refused() -> None:
+    with pytest.raises(CsdfgenError, match="cannot be joined"):
+        streamed("with_skips").at(102)
+
+
+def test_a_model_in_a_file_is_read_at_other_heights(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(MODELS["strided"](64), path)
+    assert csdfgen.plan_stream(csdfgen.load(path), backend="numpy").at(100).planned_bytes
