@@ -24,7 +24,7 @@ from csdfgen.emission.kernels import collect_sources, list_shared
 from csdfgen.emission.layouts import SOURCES, check_layout, list_files
 from csdfgen.emission.names import PARAMETERS, identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
-from csdfgen.emission.sharing import name_kernels
+from csdfgen.emission.sharing import NAMES, name_kernels
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import TARGETS, Target, get_target
@@ -95,7 +95,10 @@ def emit(
         made = fill(
             scratch, unit, machine, literals=literals, oversize=oversize, layout=layout, check=check
         )
+        stale = [*_list_stale(scratch, folder, made.name)]
         _place(scratch, folder)
+        for path in stale:
+            path.unlink()
     return made
 
 
@@ -255,6 +258,18 @@ def scratch_folder(folder: Path) -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(outer, ignore_errors=True)
+
+
+def _list_stale(scratch: Path, folder: Path, name: str) -> Iterator[Path]:
+    """Files of an earlier network of this name in a folder, which would be built with the new ones, or instead of them."""
+    (source,) = scratch.rglob(f"{name}.c")
+    there = folder / source.parent.relative_to(scratch)
+    found = [there / f"{name}_check.c", *there.glob(f"{name}_weights.*")]
+    if (there / project.KERNELS / NAMES).exists():
+        found += (there / project.KERNELS).glob("*.[ch]")
+    for path in found:
+        if path.exists() and not (scratch / path.relative_to(folder)).exists():
+            yield path
 
 
 def _place(scratch: Path, folder: Path) -> None:
