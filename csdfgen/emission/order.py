@@ -1,8 +1,8 @@
-"""In which order does emitted C work? A program as tasks: firings, and rows between arrays and arena.
+"""In which order does emitted C work? A program as kernels' firings, and tasks that move rows between arrays and arena.
 
-The order of a frame is a list of task numbers, because firings with equal instructions are one task. Rows of an input or
-output are moved one by one: a side lists, for each row that an actor takes or that an output gets, the place of the row
-in the arena, in one piece or several.
+The order of a frame is a list of numbers, because equal firings are stored once: first all firings have one, then all tasks.
+Rows of an input or output are moved one by one: a side lists, for each row that an actor takes or that an output gets, the
+place of the row in the arena, in one piece or several.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Rows [first, first + count) of a side; with side -1 `count` firings from `first` on; with side -2 a condition, the
-    byte of the arena at `first`: unless it is the lowest bit of `count`, as many tasks as the other bits say are left out.
+    """Rows [first, first + count) of a side; with side -1 a condition, the byte of the arena at `first`: unless it is the
+    lowest bit of `count`, as many entries of the order as the other bits say are left out.
     """
 
     side: int
@@ -130,12 +130,20 @@ class Task:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class KernelFiring:
+    """A call, and the first of its places, by their numbers in the tables."""
+
+    call: int
+    first: int
+
+
 class ProgramTables:
     """A program as the tables that its C consists of. blob: contains its constants.
 
-    kernels: names in C. order: numbers of tasks; actors: the first that each task is of; ends: for each entry of the
-    order the actor whose firing ends with it, or "". images: those of an iteration, each with its own array of every
-    argument. constants: outputs that no layer computes, and their offsets in the blob.
+    kernels: names in C. order: numbers of firings, and of tasks behind them; actors: the first that each of these is of;
+    ends: for each entry of the order the actor whose firing ends with it, or "". images: those of an iteration, each with
+    its own array of every argument. constants: outputs that no layer computes, and their offsets in the blob.
     """
 
     def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
@@ -147,49 +155,61 @@ class ProgramTables:
         }
         self.pools = Tables(program.constants, blob)
         self.kernels: set[str] = set()
-        self.order: list[int] = []
         self.ends: list[str] = []
-        self.actors: dict[Task, str] = {}
+        self.actors: dict[Task | KernelFiring, str] = {}
         self._sides: list[Side] = []
         self._known: dict[tuple[object, ...], int] = {}
+        self._fired: dict[tuple[int, ...], tuple[KernelFiring, ...]] = {}
         self._inputs = {one.name: one for one in arguments if not one.output}
         self._outputs = {one.name: one for one in arguments if one.output}
-        actors = [actor for actor, _ in plan.order]
+        self._taken: list[Task] = []
+        entries = self._list_entries(program, [actor for actor, _ in plan.order])
+        rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
+        found = sorted(
+            dict.fromkeys(entries), key=lambda one: rank.get(self.actors.get(one, ""), -1)
+        )
+        self.firings = [one for one in found if isinstance(one, KernelFiring)]
+        self.tasks = [one for one in found if isinstance(one, Task)]
+        number = {one: k for k, one in enumerate((*self.firings, *self.tasks))}
+        self.order = [number[one] for one in entries]
+        self.pools.add_calls()
+        self._add_sides()
+
+    def _list_entries(self, program: Program, actors: Sequence[str]) -> list[Task | KernelFiring]:
+        """The order, and the actors of its entries. actors: of the program's firings."""
         fed = [
             [self._fed(one, actor)] if isinstance(one, Feed) else []
             for one, actor in zip(program.firings, actors, strict=True)
         ]
         delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
         self._taken = [task for tasks in fed for task in tasks]
-        tasks: dict[Task, int] = {}
-        firings = self.pools.pool("firing", "{%s, %s}")
-        known: dict[tuple[int, ...], Task] = {}
+        entries: list[Task | KernelFiring] = []
         open_: tuple[int, tuple[Condition, ...]] = 0, ()
-        for actor, firing, code, found, gives, guards in zip(
+        for actor, firing, code, takes, gives, guards in zip(
             actors, program.firings, program.code, fed, delivered, program.guards, strict=True
         ):
-            if isinstance(firing, Step) and code:
-                if code not in known:
-                    some = [program.instructions[number] for number in code]
-                    self.kernels.update(f"csdf_{one.kernel}" for one in some)
-                    known[code] = Task(-1, firings.add(list(map(self.pools.add, some))), len(some))
-                    self.pools.mark()
-                found.append(known[code])
-            found += gives
+            fires = self._fires(program, code) if isinstance(firing, Step) else ()
+            found = [*takes, *fires, *gives]
             if found and guards != open_[1]:
-                self._close(tasks, *open_)
-                open_ = len(self.order), guards
-                self.order += [0] * len(guards)
+                _close(entries, *open_)
+                open_ = len(entries), guards
+                entries += [_condition(one, 0) for one in guards]
                 self.ends += [""] * len(guards)
-            self.order += [tasks.setdefault(task, len(tasks)) for task in found]
-            self.actors.update((task, actor) for task in found if task not in self.actors)
+            entries += found
+            self.actors.update((one, actor) for one in found if one not in self.actors)
             self.ends += [*[""] * (len(found) - 1), actor] if found else []
-        self._close(tasks, *open_)
-        rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
-        self.tasks = sorted(tasks, key=lambda one: rank.get(self.actors.get(one, ""), -1))
-        number, old = {task: k for k, task in enumerate(self.tasks)}, list(tasks)
-        self.order = [number[old[k]] for k in self.order]
-        self._add_sides()
+        _close(entries, *open_)
+        return entries
+
+    def _fires(self, program: Program, code: tuple[int, ...]) -> tuple[KernelFiring, ...]:
+        """What an actor's firing fires; equal ones are stored once."""
+        found = self._fired.get(code)
+        if found is None:
+            some = [program.instructions[number] for number in code]
+            self.kernels.update(f"csdf_{one.kernel}" for one in some)
+            found = self._fired[code] = tuple(KernelFiring(*self.pools.add(one)) for one in some)
+            self.pools.mark()
+        return found
 
     @property
     def size(self) -> int:
@@ -198,8 +218,7 @@ class ProgramTables:
         own = {
             "part": type_size("csdf_transfer", SMALL) + SMALL,
             "side": 12 + SMALL,
-            "call": 3 * SMALL,
-            "firing": bits["firing"] // 4,
+            "call": 3 * SMALL + -(-self.pools.most_counts * bits["count"] // 8 // SMALL) * SMALL,
             "place": bits["place"] // 8,
         }
         pools = sum(
@@ -210,21 +229,23 @@ class ProgramTables:
         return (
             pools
             + ports
+            + 2 * len(self.firings) * bits["firing"] // 8
             + 3 * len(self.tasks) * bits["task"] // 8
             + len(self.order) * bits["order"] // 8
         )
 
     @cached_property
     def bits(self) -> dict[str, int]:
-        """Bits of the numbers in tables: of tasks, of firings, in tasks, and of places in the arena."""
-        count = {kind: len(pool.rows) for kind, pool in self.pools.by_type.items()}
+        """Bits of the numbers in tables: in the order, of firings, in tasks, of lengths of tables, and of places in the arena."""
+        ends = [(one.call, one.first) for one in self.firings]
         most = {
-            "order": len(self.tasks),
-            "firing": max(count.get("call", 0), count.get("place", 0)),
-            "task": 2 * max((max(one.first, one.count) for one in self.tasks), default=0),
+            "order": len(self.firings) + len(self.tasks),
+            "firing": max(map(max, ends), default=0),
+            "task": 2 * max((max(one.side, one.first, one.count) for one in self.tasks), default=0),
+            "count": self.pools.most_places,
             "place": self.arena_bytes,
         }
-        return {name: 16 if number < 0xFFFF else 32 for name, number in most.items()}
+        return {name: _bits(number) for name, number in most.items()}
 
     @property
     def copies(self) -> set[str]:
@@ -235,18 +256,10 @@ class ProgramTables:
         """All kernels that the tables and the moves of rows name."""
         return self.kernels | self.copies | ({"csdf_move"} if self.arguments else set())
 
-    def _close(self, tasks: dict[Task, int], start: int, guards: Sequence[Condition]) -> None:
-        """Put the conditions of the tasks from `start` on in front of them, in the place that was left."""
-        for at, one in enumerate(guards, start):
-            (offset,) = one.view.rows
-            left_out = len(self.order) - at - 1
-            task = Task(-2, offset, 2 * left_out + one.taken)
-            self.order[at] = tasks.setdefault(task, len(tasks))
-
     @property
     def branches(self) -> bool:
         """Whether there are conditions among the tasks."""
-        return any(task.side == -2 for task in self.tasks)
+        return any(task.side == -1 for task in self.tasks)
 
     def _fed(self, feed: Feed, actor: str) -> Task:
         starts = tuple(part.start for part in feed.part) or (0,) * len(feed.target.shape)
@@ -344,6 +357,23 @@ class ProgramTables:
                     (forms.name, forms.add(found)),
                 )
             )
+
+
+def _condition(guard: Condition, left_out: int) -> Task:
+    """A condition for so many entries of the order behind it."""
+    (offset,) = guard.view.rows
+    return Task(-1, offset, 2 * left_out + guard.taken)
+
+
+def _close(entries: list[Task | KernelFiring], start: int, guards: Sequence[Condition]) -> None:
+    """Let the conditions from `start` on be for all entries behind them."""
+    for at, one in enumerate(guards, start):
+        entries[at] = _condition(one, len(entries) - at - 1)
+
+
+def _bits(number: int) -> int:
+    """Of the smallest type that has this number, and a greater one."""
+    return next(bits for bits in (8, 16, 32) if number < 2**bits - 1)
 
 
 def _ints(pool: Pool, rows: Sequence[Sequence[int]]) -> Token:

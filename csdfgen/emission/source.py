@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -230,8 +230,13 @@ def source(unit: Unit) -> Iterator[str]:
         more="".join(f", {word}" for word, _ in unit.arrays()),
         unused=not (unit.timed or tables.kernels or tables.arguments),
         pools=tables.pools.source(),
+        counts=tables.pools.most_counts,
+        firing_count=len(tables.firings),
+        firings=_list_by_actor(tables, tables.firings, lambda one: f"{{{one.call},{one.first}}}"),
         task_count=len(tables.tasks),
-        tasks=_list_tasks(tables),
+        tasks=_list_by_actor(
+            tables, tables.tasks, lambda one: f"{{{one.side},{one.first},{one.count}}}"
+        ),
         order_count=len(tables.order),
         **{f"{kind}_bits": bits for kind, bits in tables.bits.items()},
         order=wrap_words(map(str, tables.order)),
@@ -250,15 +255,16 @@ def source(unit: Unit) -> Iterator[str]:
         ],
         streams=not tables.streamed and not unit.timed,
         input_count=len(unit.inputs),
-        records=("== -1" if tables.branches else "< 0") if tables.kernels else "",
+        moves="now && now->side >= 0" if tables.branches else "now",
     )
 
 
-def _list_tasks(tables: ProgramTables) -> Iterator[str]:
-    """Tasks with the layers that they are of."""
-    for actor, some in groupby(tables.tasks, lambda one: tables.actors.get(one, "a condition")):
-        texts = (f"{{{one.side},{one.first},{one.count}}}" for one in some)
-        yield from wrap_words(texts, end=f"  /* {comment(actor)} */")
+def _list_by_actor(
+    tables: ProgramTables, entries: Iterable[Any], text: Callable[[Any], str]
+) -> Iterator[str]:
+    """Firings or tasks with the layers that they are of."""
+    for actor, some in groupby(entries, lambda one: tables.actors.get(one, "a condition")):
+        yield from wrap_words(map(text, some), end=f"  /* {comment(actor)} */")
 
 
 def arena_map(plan: Plan) -> Iterator[str]:

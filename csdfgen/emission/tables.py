@@ -219,55 +219,107 @@ _UNROLLED = 4
 @dataclass
 class Call:
     """What a firing fills in: into a structure of this type, copies of structures that it refers to, as (where, type, count),
-    and places, as (where, type of what is pointed to, number in a table, or 0 of a single one). places: offsets in the arena.
+    and places, as (where, type of what is pointed to, whether they are a table). counts: of places of each, 1 of one that is
+    no table. places: offsets in the arena.
     """
 
     kind: str
     copies: list[tuple[str, str, int]] = field(default_factory=list)
-    fills: list[tuple[str, str, int]] = field(default_factory=list)
+    fills: list[tuple[str, str, bool]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
-    def fill(self, where: str, pointee: str, offsets: Sequence[int], count: int = 0) -> None:
-        """Fill in a place, or a table of `count` places."""
-        self.fills.append((where, pointee, count))
+    def fill(self, where: str, pointee: str, offsets: Sequence[int], table: bool) -> None:
+        """Fill in a place, or a table of places."""
+        self.fills.append((where, pointee, table))
+        self.counts.append(len(offsets))
         self.places += offsets
+
+    @property
+    def form(self) -> Hashable:
+        """What calls that one function serves have in common: they may differ in the lengths of tables."""
+        return self.kind, tuple(self.copies), tuple(self.fills)
+
+
+class Form:
+    """A function that calls are made by. call: one of these. counts: lengths of tables of each, in which calls differ."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.padded = call, [False] * len(call.fills)
+        self.counts: dict[tuple[int, ...], None] = {}
+
+    def add(self, call: Call) -> None:
+        """Add a call."""
+        self.counts.setdefault(tuple(call.counts))
+        left = iter(call.places)
+        for number, count in enumerate(call.counts):
+            self.padded[number] |= PADDING in [next(left) for _ in range(count)]
+
+    @property
+    def _columns(self) -> list[tuple[int, ...]]:
+        """The lengths of each table in all calls."""
+        return list(zip(*self.counts, strict=True))
+
+    @property
+    def varied(self) -> list[tuple[int, ...]]:
+        """Those that calls differ in, as the numbers that they give."""
+        return list(dict.fromkeys(one for one in self._columns if len(set(one)) > 1))
+
+    def given(self, call: tuple[int, ...]) -> list[int]:
+        """The numbers that a call with tables of these lengths gives."""
+        return [one[list(self.counts).index(call)] for one in self.varied]
 
     @property
     def stack_bytes(self) -> int:
         """Bytes of all that is filled in, where a pointer has 8."""
-        structures = [(self.kind, 1), *((kind, count) for _, kind, count in self.copies)]
-        tables = sum(count for _, _, count in self.fills)
+        structures = [(self.call.kind, 1), *((kind, count) for _, kind, count in self.call.copies)]
+        tables = sum(map(max, self._columns))
         return 8 * tables + sum(count * type_size(kind, 8) for kind, count in structures)
 
-    @property
-    def form(self) -> Hashable:
-        """What calls that one function serves have in common."""
-        return self.kind, tuple(self.copies), tuple(self.fills)
-
-    def source(self, name: str, padded: set[int]) -> Iterator[str]:
-        """The function of C. padded: numbers of places that may be padding."""
+    def source(self, name: str) -> Iterator[str]:
+        """The function of C."""
+        kind = self.call.kind
         yield f"static void {name}(const call *now, const place *at, unsigned char *base)"
         yield "{"
-        yield f"    {self.kind} step = *(const {self.kind} *)now->step;"
-        for number, (where, kind, count) in enumerate(self.copies):
-            yield f"    {kind} s{number}[{count}];"
+        yield f"    {kind} step = *(const {kind} *)now->step;"
+        for number, (where, inner, count) in enumerate(self.call.copies):
+            yield f"    {inner} s{number}[{count}];"
             yield f"    memcpy(s{number}, {where}, sizeof s{number});"
             yield f"    {where} = s{number};"
         first = 0
-        for number, (where, pointee, count) in enumerate(self.fills):
-            numbers = range(first, first + max(1, count))
-            place = "ROW" if padded.intersection(numbers) else "AT"
-            if count > _UNROLLED:
-                yield f"    {pointee}t{number}[{count}];"
-                yield f"    for (int32_t k = 0; k < {count}; k++)"
-                yield f"        t{number}[k] = {place}({first} + k);"
-            elif count:
-                texts = ", ".join(f"{place}({at})" for at in numbers)
-                yield f"    {pointee}t{number}[{count}] = {{{texts}}};"
-            yield f"    {where} = {f't{number}' if count else f'AT({first})'};"
-            first = numbers.stop
+        for number, (lengths, (where, pointee, table)) in enumerate(
+            zip(self._columns, self.call.fills, strict=True)
+        ):
+            if not table:
+                yield f"    {where} = AT({first});"
+                first += 1
+                continue
+            yield from self._table(number, lengths, pointee, first)
+            yield f"    {where} = t{number};"
+            first += lengths[0]
+            if lengths in self.varied:
+                yield f"    at += {self._count(lengths)};"
+                first = 0
         yield "    now->kernel(&step);"
         yield "}"
+
+    def _count(self, lengths: tuple[int, ...]) -> str:
+        """How many places a table of such lengths has, in C."""
+        varied = lengths in self.varied
+        return f"now->count[{self.varied.index(lengths)}]" if varied else str(lengths[0])
+
+    def _table(
+        self, number: int, lengths: tuple[int, ...], pointee: str, first: int
+    ) -> Iterator[str]:
+        """A table of places, filled in."""
+        place, count = "ROW" if self.padded[number] else "AT", self._count(lengths)
+        if max(lengths) > _UNROLLED or lengths in self.varied:
+            yield f"    {pointee}t{number}[{max(lengths)}];"
+            yield f"    for (int32_t k = 0; k < {count}; k++)"
+            yield f"        t{number}[k] = {place}({first} + k);"
+        else:
+            texts = ", ".join(f"{place}({first + at})" for at in range(lengths[0]))
+            yield f"    {pointee}t{number}[{count}] = {{{texts}}};"
 
 
 def list_places(offsets: Iterable[int]) -> list[tuple[Token, ...]]:
@@ -288,7 +340,8 @@ class Tables:
         self.by_type: dict[str, Pool] = {}
         self._placed: dict[tuple[Ref, str], Token] = {}
         self._moving: dict[Ref, bool] = {}
-        self._forms: dict[Hashable, tuple[Call, set[int]]] = {}
+        self._forms: dict[Hashable, Form] = {}
+        self._calls: dict[tuple[Hashable, str, Token, tuple[int, ...]], int] = {}
 
     @property
     def pools(self) -> list[Pool]:
@@ -340,26 +393,48 @@ class Tables:
 
     def functions(self) -> Iterator[str]:
         """The functions that calls are made by."""
-        for number, (call, padded) in enumerate(self._forms.values()):
-            yield from call.source(f"fire_{number}", padded)
+        for number, form in enumerate(self._forms.values()):
+            yield from form.source(f"fire_{number}")
             yield ""
 
     def largest_call(self) -> int:
         """Most bytes of a step on the stack with what it refers to there, where a pointer has 8."""
-        return max((call.stack_bytes for call, _ in self._forms.values()), default=0)
+        return max((form.stack_bytes for form in self._forms.values()), default=0)
 
-    def add(self, made: Instruction) -> tuple[Token, ...]:
-        """The fields of a firing for an instruction: its call, and its first place."""
+    @property
+    def most_counts(self) -> int:
+        """Most lengths of tables that a call gives."""
+        return max((len(form.varied) for form in self._forms.values()), default=0)
+
+    @property
+    def most_places(self) -> int:
+        """The greatest of these lengths."""
+        return max((max(one) for form in self._forms.values() for one in form.varied), default=0)
+
+    def add(self, made: Instruction) -> tuple[int, int]:
+        """Add a firing of an instruction: the number of its call, and of its first place."""
         kind = kernel_structure(made.kernel)
         call = Call(kind.name)
         step = self._hollow(kind, [list_slots(made)], call, "step")
-        _, padded = self._forms.setdefault(call.form, (call, set()))
-        padded.update(number for number, at in enumerate(call.places) if at == PADDING)
-        fire = f"fire_{list(self._forms).index(call.form)}"
-        fields = (LITERAL, fire), (LITERAL, f"csdf_{made.kernel}"), step
-        number = self.pool("call", "{%s, %s, %s}").add([fields])
+        self._forms.setdefault(call.form, Form(call)).add(call)
+        key = call.form, f"csdf_{made.kernel}", step, tuple(call.counts)
         first = self.pool("place").add(list_places(call.places)) if call.places else 0
-        return (NUMBER, number), (NUMBER, first)
+        return self._calls.setdefault(key, len(self._calls)), first
+
+    def add_calls(self) -> None:
+        """Add the table of calls, when the lengths in which those of a function differ are known."""
+        if not self._calls:
+            return
+        numbers, most = {form: number for number, form in enumerate(self._forms)}, self.most_counts
+        pool = self.pool(
+            "call", "{%s, %s, %s, {" + ", ".join(["%s"] * most) + "}}" if most else "{%s, %s, %s}"
+        )
+        for form, kernel, step, counts in self._calls:
+            given = self._forms[form].given(counts)
+            lengths = [(NUMBER, one) for one in (*given, *[0] * (most - len(given)))]
+            pool.rows.append(
+                ((LITERAL, f"fire_{numbers[form]}"), (LITERAL, kernel), step, *lengths)
+            )
 
     def _hollow(
         self, kind: Structure, rows: Sequence[Sequence[Any]], call: Call, *names: str
@@ -384,10 +459,10 @@ class Tables:
         if ref is None or not self._moves(ref):
             return self._place(ref, pointee)
         if ref.pool == buffers.ARENA:
-            call.fill(where, "", [ref.offset])
+            call.fill(where, "", [ref.offset], False)
         elif find_row_pool(ref) == buffers.ARENA:
             table = self._constants.rows_of(ref)
-            call.fill(where, pointee.removesuffix("const"), table, len(table))
+            call.fill(where, pointee.removesuffix("const"), table, True)
         else:
             kind = structure(ref.pool)
             rows = [kind.flat(row) for row in self._constants.rows_of(ref)]

@@ -50,9 +50,9 @@ void board_say(const char *text)
     (void)ask(WRITE0, text);
 }
 
-void board_say_number(uint64_t number)
+void board_say_number(uint32_t number)
 {
-    char text[21];
+    char text[11];
     char *at = text + sizeof text - 1;
     *at = '\0';
     do

@@ -11,7 +11,7 @@ int main(int count, char **words);
 
 /* Prints a text; a number. */
 void board_say(const char *text);
-void board_say_number(uint64_t number);
+void board_say_number(uint32_t number);
 
 /* Whether a file has so many bytes and no more, which are stored. */
 int board_load(const char *path, void *to, uint32_t size);

@@ -5,19 +5,19 @@ at[@number@] = @value@;
 uint64_t last = ticks ? times_now() : 0;
 @end@
 for (int32_t k = 0; k < ORDER; k++) {
-    const task *now = tasks + order[k];
+    const task *now = task_at(k);
+@if kernels@
+    if (!now)
+        fire(order[k], @base@);
+@end@
 @if branches@
-    if (now->side == -2) {
+    if (now && now->side < 0) {
         k += left_out(now, @base@);
         continue;
     }
 @end@
-@if kernels@
-    if (now->side < 0)
-        fire(firings + now->first, now->count, @base@);
-@end@
 @if pointers@
-    for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {
+    for (int32_t row = 0; now && row < now->count; row++) {
         const side *rows = sides + now->side;
         const csdf_port *form = arrays + rows->port@share@;
         const int32_t number = now->first + row;

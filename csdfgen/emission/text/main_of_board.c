@@ -3,8 +3,6 @@
 
 #include "board.h"
 
-#include <string.h>
-
 static struct {
 @members@
 } data;
@@ -20,7 +18,8 @@ static int fail(const char *what, const char *where)
 
 int main(int count, char **words)
 {
-    if (count != @files@ + 3 || strcmp(words[1], "-o") != 0) {
+    const char *option = count == @files@ + 3 ? words[1] : "";
+    if (option[0] != '-' || option[1] != 'o' || option[2] != '\0') {
         board_say("usage: @name@ -o OUTPUT@usage@\n");
         return 2;
     }

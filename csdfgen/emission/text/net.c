@@ -28,11 +28,15 @@ extern const unsigned char @owner@_weights[@owner_macro@_WEIGHTS_BYTES];
 typedef uint@place_bits@_t place;
 #define NONE ((place)-1)
 
-/* A kernel, what it works on, and who fills in the addresses that this lacks: those in the arena, which is at `base`. */
+/* A kernel, what it works on, and who fills in the addresses that this lacks: those in the arena, which is at `base`.
+ * count: of addresses, where calls that are filled in alike differ in it. */
 typedef struct call {
     void (*fire)(const struct call *now, const place *at, unsigned char *base);
     void (*kernel)(const void *step);
     const void *step;
+@if counts@
+    uint@count_bits@_t count[@counts@];
+@end@
 } call;
 
 #define AT(k) ((void *)(base + at[k]))
@@ -55,7 +59,7 @@ typedef struct side {
     const part *parts;
 } side;
 
-/* Rows [first, first + count) of a side; with side -1 so many firings from the first on. */
+/* Rows [first, first + count) of a side. */
 typedef struct task {
     int@task_bits@_t side, first, count;
 } task;
@@ -64,17 +68,25 @@ typedef struct task {
 
 @functions@
 @pools@
+@if kernels@
+enum { FIRINGS = @firing_count@ };
+static const firing firings[FIRINGS] = {
+@firings@
+};
+
+@end@
 static const task tasks[@task_count@] = {
 @tasks@
 };
 
+/* Numbers of firings, and of tasks behind them. */
 enum { ORDER = @order_count@ };
 static const uint@order_bits@_t order[ORDER] = {
 @order@
 };
 
 @if timed@
-/* Whose firing a task of the order ends. */
+/* Whose firing an entry of the order ends. */
 enum { NOBODY = 0xffff };
 static const uint16_t ends[ORDER] = {
 @ends@
@@ -82,16 +94,24 @@ static const uint16_t ends[ORDER] = {
 
 @end@
 @if kernels@
-/* So many firings. */
-static void fire(const firing *now, int32_t count, unsigned char *base)
+static void fire(int32_t number, unsigned char *base)
 {
-    for (const firing *last = now + count; now < last; now++) {
-        const call *what = calls + now->call;
-        what->fire(what, places + now->first, base);
-    }
+    const call *what = calls + firings[number].call;
+    what->fire(what, places + firings[number].first, base);
 }
 
 @end@
+/* The task at a place of the order, NULL: a firing. */
+static const task *task_at(int32_t k)
+{
+@if kernels@
+    return order[k] < FIRINGS ? NULL : tasks + (order[k] - FIRINGS);
+@end@
+@unless kernels@
+    return tasks + order[k];
+@end@
+}
+
 @if arguments@
 /* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */
 static const csdf_port arrays[@ports@] = {
@@ -115,8 +135,8 @@ static void move(const side *rows, const csdf_port *form, char *at, int32_t row,
 
 @end@
 @if branches@
-/* Tasks to leave out, those of a branch that was not taken. The task with side -2 in front of them is their condition: byte
- * `first` of the arena is the lowest bit of `count`, the other bits say how many they are. */
+/* Entries of the order to leave out, those of a branch that was not taken. The task with side -1 in front of them is their
+ * condition: byte `first` of the arena is the lowest bit of `count`, the other bits say how many they are. */
 static int32_t left_out(const task *now, const unsigned char *base)
 {
     return (base[now->first] != 0) == (now->count & 1) ? 0 : now->count >> 1;
@@ -187,28 +207,33 @@ static void hand_on(@name@_stream *stream, const side *rows, int32_t row)
     }
 }
 
+/* Whether a task takes rows of an input. */
+static int wanted(const task *now)
+{
+    return @moves@ && sides[now->side].port < @input_count@;
+}
+
 /* Goes on until a row of an input is wanted; whether it is one of the next frame. */
 static int go_on(@name@_stream *stream)
 {
     int ended = 0;
     for (;;) {
-        const task *now = tasks + order[stream->at];
-        if (now->side >= 0 && sides[now->side].port < @input_count@)
+        const task *now = task_at(stream->at);
+        if (wanted(now))
             return ended;
-@if branches@
-        if (now->side == -2)
-            stream->at += left_out(now, stream->net->arena.bytes);
-@end@
-@if records@
-        if (now->side @records@) {
+@if kernels@
+        if (!now) {
             const csdf_mode csdf_before = csdf_enter();
-            fire(firings + now->first, now->count, stream->net->arena.bytes);
+            fire(order[stream->at], stream->net->arena.bytes);
             csdf_leave(csdf_before);
         }
 @end@
-        if (now->side >= 0)
-            for (int32_t row = now->first; row < now->first + now->count; row++)
-                hand_on(stream, sides + now->side, row);
+@if branches@
+        if (now && now->side < 0)
+            stream->at += left_out(now, stream->net->arena.bytes);
+@end@
+        for (int32_t k = 0; @moves@ && k < now->count; k++)
+            hand_on(stream, sides + now->side, now->first + k);
         if (++stream->at == ORDER) {
             stream->at = 0;
             ended = 1;
@@ -218,11 +243,9 @@ static int go_on(@name@_stream *stream)
 
 static int take(@name@_stream *stream, int32_t input, const void *row)
 {
-    const task *now = tasks + order[stream->at];
-    if (now->side < 0 || sides[now->side].port >= @input_count@) { /* before the first frame's first row */
+    if (!wanted(task_at(stream->at))) /* before the first frame's first row */
         (void)go_on(stream);
-        now = tasks + order[stream->at];
-    }
+    const task *now = task_at(stream->at);
     if (input < 0 || sides[now->side].port != input)
         return 0;
     move(sides + now->side, single + input, (char *)row, now->first + stream->done, stream->net->arena.bytes);
@@ -253,7 +276,7 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
 int @name@_stream_wants(@name@_stream *stream)
 {
     (void)take(stream, -1, NULL);
-    return sides[tasks[order[stream->at]].side].port;
+    return sides[task_at(stream->at)->side].port;
 }
 @end@
 
