@@ -7,6 +7,9 @@ A layer has the operands of its float twin at the same positions: input 0, weigh
 zero points are `Format`s among its attributes (`integers`). Products are those of the float twin, on
 integers, in a type that is exact for them. What the zero point of an input adds follows from the weights
 alone, so that it is part of the bias; padding reads as the zero point.
+
+A convolution of one output row does not accumulate, as its float twin does: sums of four bytes, kept from phase to phase, and
+a kernel of their own would rarely be less than the bytes of a window.
 """
 
 from __future__ import annotations
@@ -168,9 +171,7 @@ def _conv_kernel(layer: Layer) -> Emit:
     dtype, (terms, (read, *_), more) = _conv_type(layer), _terms(layer)
     computed = zero_tensor(layer)
     into = Rescaled.of(layer)
-    # sums in the output itself, which become what they are to be when they are complete
-    accumulates = CONV.mode(layer) is Mode.ACCUMULATE
-    inside = accumulates or layer.output.dtype == dtype
+    inside = layer.output.dtype == dtype
     bias = more.astype(dtype) if more.any() else None
     deepest = 0
     if dtype == "float64" and not inside and layer.attributes["group"] == 1:
@@ -192,14 +193,7 @@ def _conv_kernel(layer: Layer) -> Emit:
         return _less_the_zero_point(emit, multiplied)
     if not inside or into.factor is None:
         return emit
-    finished = into
-
-    def summed(work: Work) -> list[Call]:
-        calls = list(emit(work))
-        complete = work.phase.last or not accumulates
-        return calls + finished.in_place(work.result) if complete else calls
-
-    return summed
+    return lambda work: [*emit(work), *into.in_place(work.result)]
 
 
 def _less_the_zero_point(emit: Emit, dtype: str) -> Emit:
@@ -234,7 +228,8 @@ def _conv(
         input_rows=_conv_rows,
         kernel=_conv_kernel,
         since=10,
-        state=lambda layer: Format(_conv_type(layer)),
+        mode=lambda layer: Mode.ROWS,
+        structure="row-phased",
         takes=lambda layer, position: Takes.SPREAD if zero_tensor(layer) is None else Takes.EVEN,
         joins=lambda layer, images: zero_tensor(layer) is None and CONV.joins(layer, images),
         constant_inputs=frozenset(constants),

@@ -347,7 +347,7 @@ def _summed(wide: Operator) -> Operator:
         twin = integer_twin(layer)
         return (wide, layer) if twin is None else (own, twin)
 
-    return _answered(wide, ("kernel", "state", "takes", "joins"), by)
+    return _answered(wide, ("kernel", "mode", "state", "takes", "joins"), by)
 
 
 # Functions of one byte ---------------------------------------------------------------------------

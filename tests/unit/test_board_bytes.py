@@ -65,6 +65,10 @@ WINDOWS = (
 """Kernel, stride, dilation, padding."""
 
 
+Window = tuple[tuple[int, int], int, int, int]
+"""The same of a layer, whose kernel may be as high as the map."""
+
+
 class Chain(Graph):
     """Layers of bytes, each of which reads the one before; all of them are outputs."""
 
@@ -85,21 +89,24 @@ class Chain(Graph):
         self.outputs.append(helper.make_tensor_value_info(name, kind, (1, channels, *self.size)))
         return name
 
-    def window(self, first: int) -> tuple[int, int, int, int]:
+    def window(self, first: int) -> Window:
         """One of the windows, that leaves some pixels."""
         some = [one for one in WINDOWS[first:] if one[1] == 1 or min(self.size) > 7]
-        return some[self.rng.integers(len(some))]
+        kernel, *others = some[self.rng.integers(len(some))]
+        return (kernel, kernel), *others  # type: ignore[return-value]
 
     def convolve(
-        self, x: str, outs: int, group: int, window: tuple[int, int, int, int], zero: list[str]
+        self, x: str, outs: int, group: int, window: Window, zero: list[str]
     ) -> tuple[str, list[str]]:
         """A convolution whose outputs fill a byte, with a scale of weights of each channel. zero: of x."""
         kernel, stride, dilation, pad = window
         ins = self.channels[x] // group
-        reach = dilation * (kernel - 1) + 1
-        self.size = tuple((side + 2 * pad - reach) // stride + 1 for side in self.size)  # type: ignore[assignment]
-        weights = self.rng.integers(-128, 128, (outs, ins, kernel, kernel)).astype(np.int8)
-        spread = np.float32(0.02 / 40 * 5000 * np.sqrt(ins * kernel * kernel))
+        self.size = tuple(
+            (side + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
+            for side, taps in zip(self.size, kernel, strict=True)
+        )  # type: ignore[assignment]
+        weights = self.rng.integers(-128, 128, (outs, ins, *kernel)).astype(np.int8)
+        spread = np.float32(0.02 / 40 * 5000 * np.sqrt(ins * kernel[0] * kernel[1]))
         made = self.number()
         y = self.node(
             "QLinearConv",
@@ -109,7 +116,7 @@ class Chain(Graph):
             *made,
             self.constant(self.rng.integers(-9999, 9999, outs).astype(np.int32)),
             channels=outs,
-            kernel_shape=[kernel] * 2,
+            kernel_shape=kernel,
             strides=[stride] * 2,
             dilations=[dilation] * 2,
             pads=[pad] * 4,
@@ -119,7 +126,7 @@ class Chain(Graph):
 
 
 def chain(seed: int, dtype: str, turns: int = 6) -> onnx.ModelProto:
-    """Convolutions of two kinds in turn, with any numbers of channels; a sum, a pool."""
+    """Convolutions of two kinds in turn, with any numbers of channels; a sum, a pool, convolutions of one output row."""
     g = Chain(seed, dtype)
     channels = int(g.rng.choice([1, 3, 5]))
     x, zero = g.input("x", (1, channels, *SIDE), dtype), g.number()
@@ -131,7 +138,11 @@ def chain(seed: int, dtype: str, turns: int = 6) -> onnx.ModelProto:
     x = g.keep(g.node("QLinearAdd", *operands, domain="com.microsoft"), g.channels[x])
     sides: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
     x = g.keep(g.node("MaxPool", x, **sides), g.channels[x])
-    channels, g.size = g.channels[x], (1, 1)
+    channels, whole = g.channels[x], g.size
+    for outs, group in ((33, 1), (channels, channels)):
+        g.size = whole
+        g.convolve(x, outs, group, ((whole[0], min(2, whole[1])), 1, 1, 0), operands[6:])
+    g.size = 1, 1
     x = g.node("QLinearGlobalAveragePool", x, *operands[6:], *zero, domain="com.microsoft")
     g.keep(x, channels)
     graph = helper.make_graph(g.nodes, "chain", g.inputs, g.outputs, g.weights)
@@ -184,10 +195,10 @@ def test_layers_of_bytes(machine: str, dtype: str, rows: int | str, tmp_path: Pa
 @pytest.mark.networks
 @pytest.mark.parametrize("machine", MACHINES)
 def test_three_hundred_layers(machine: str, tmp_path: Path) -> None:
-    """43 in each of seven programs."""
+    """45 in each of seven programs."""
     for seed in range(7):
         network = csdfgen.load(chain(10 + seed, ("int8", "uint8")[seed % 2], turns=20))
-        assert sum(len(layer.outputs) for layer in network.layers) == 43
+        assert sum(len(layer.outputs) for layer in network.layers) == 45
         folder = tmp_path / str(seed)
         assert compare(machine, network, (1, "whole", 2)[seed % 3], seed, folder) > 1000
 

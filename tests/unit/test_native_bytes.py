@@ -91,6 +91,10 @@ CONVOLUTIONS = {
     "channels in parts": (700, 20, 1, 3, 1, 1, 1),
     "odd channels": (35, 70, 1, 3, 1, 1, 1),
     "a window as large as the map": (3, 16, 1, 13, 1, 1, 6),
+    "one row of all": (19, 33, 1, 13, 1, 1, 0),
+    "one row, stride, lines that none reads": (8, 12, 2, 11, 3, 1, 0),
+    "one row, depthwise": (40, 40, 40, 13, 1, 1, 0),
+    "one row, depthwise, dilated": (24, 24, 24, 3, 1, 6, 0),
 }
 """Name -> input, output channels, groups, kernel, stride, dilation, padding."""
 

@@ -12,6 +12,7 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.families import match_family
 from csdfgen.backends.native.library import load
 from csdfgen.ops.integers import multipliers, shift_exactly
 from runtime.session import Executable
@@ -160,9 +161,12 @@ def sound(steps: int, shape: tuple[int, ...]) -> Iterator[Array]:
 @pytest.mark.skipif(not wake_words(), reason="pymicro-wakeword is not installed")
 @pytest.mark.parametrize("path", wake_words(), ids=lambda path: path.stem)
 def test_ten_seconds_of_networks_that_listen(path: Path) -> None:
-    """Step by step, each of 30 ms, with the states of the one before."""
+    """Step by step, each of 30 ms, with the states of the one before. Kernels of bytes compute all of it."""
     interpreter, network, states = micro(path), csdfgen.load(path), csdfgen.read_states(path)
-    compiled = runtime.compile(csdfgen.plan(network, requantize="integer"))
+    plan = csdfgen.plan(network, requantize="integer")
+    sums = [layer for layer in plan.network.layers if layer.op_type.startswith("Q")]
+    assert len(sums) > 9 and all(match_family(layer) for layer in sums)
+    compiled = runtime.compile(plan)
     feed = {name: state.initial for name, state in states.items()}
     (x,) = (t for t in network.inputs if t.name not in states)
     kept = {state.output for state in states.values()}

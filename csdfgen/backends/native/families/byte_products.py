@@ -345,9 +345,7 @@ def _packed(
 def convolution(layer: Layer) -> Family | None:
     """QLinearConv and ConvInteger."""
     x = layer.inputs[0]
-    if x is None or get_operator(layer).mode(layer) is not Mode.ROWS:
-        return None
-    if x.row_axis != layer.input_axes[0] or layer.inputs[1:2] not in ((), (None,)):
+    if x is None or x.row_axis != layer.input_axes[0] or layer.inputs[1:2] not in ((), (None,)):
         return None
     layout, part, rows = choose_layout(layer)
     *_, across = spatial_windows(layer)
