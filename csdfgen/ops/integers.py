@@ -271,6 +271,14 @@ def double_multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return m, np.minimum(e, 30) - TWICE
 
 
+def wide_multipliers(m: np.ndarray, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers of 15 bits and shifts, of the exponents of `double_multipliers`.
+
+    Source: MultiplyByQuantizedMultiplier of 64 bits in common.cc: sums of integers of 16 bits are rounded once.
+    """
+    return np.minimum((m + (1 << 15)) >> 16, (1 << 15) - 1), 15 - (e + TWICE)
+
+
 TWICE = 32
 """What exponents of layers that round twice are less by than they say, to be told from shifts."""
 
@@ -305,7 +313,6 @@ def use_shifts(layer: Layer, twice: bool = False) -> Layer:
     TensorFlow Lite Micro does.
     """
     rescales = layer.op_type in _RESCALING and "y" in layer.attributes
-    rescales = rescales or (twice and layer.op_type in _TABLES)
     if layer.op_type == "QLinearAdd":
         # terms that are each far beyond every byte may cancel each other
         factors = [get_scale(layer, role) / get_scale(layer, "y") for role in "xw"]
@@ -320,12 +327,9 @@ def uses_shifts(layer: Layer) -> bool:
 
 
 def rounds_twice(layer: Layer) -> bool:
-    """Whether `use_shifts` said so."""
-    return layer.attributes.get("requantize") == "twice"
+    """Whether `use_shifts` said so; of sums of 64 bits, which are rounded once, too."""
+    return layer.attributes.get("requantize") in ("twice", "wide")
 
-
-_TABLES = frozenset(("HardSwish", "Identity", "QLinearLeakyRelu"))
-"""Functions of bytes that TensorFlow Lite Micro rounds in a way of its own (`micro_tables`)."""
 
 _RESCALING = frozenset(
     (
@@ -398,7 +402,7 @@ class Rescaled:
 
     factor: float32, one number or one a channel; None: the sums are integers of the output already.
     rounds: False for an output of values, which are sum * factor. shifts: whether the product is one of integers and a
-    shift (`multipliers`), ties upwards; else it is one of float32, ties to even.
+    shift (`multipliers`), ties upwards; else it is one of float32, ties to even. wide: by `wide_multipliers`.
     """
 
     factor: Channelwise | None
@@ -408,6 +412,7 @@ class Rescaled:
     low: int = 0
     high: int = 0
     shifts: bool = False
+    wide: bool = False
     _parts: dict[tuple[int, int], Rescaled] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -419,7 +424,8 @@ class Rescaled:
         if "y" not in layer.attributes:
             return cls(factor, rounds=False)
         bounds = limits(layer.attributes["y"].dtype)
-        return cls(factor, None, True, get_zero(layer, "y"), *bounds, uses_shifts(layer))
+        wide = layer.attributes.get("requantize") == "wide"
+        return cls(factor, None, True, get_zero(layer, "y"), *bounds, uses_shifts(layer), wide)
 
     def biased(self, bias: np.ndarray | None) -> Rescaled:
         """The same with a bias."""
@@ -468,6 +474,7 @@ class Rescaled:
         assert self.factor is not None and sums.dtype == np.float64
         made = sums.view(np.int64)
         by = multipliers(self.factor.values)
+        by = wide_multipliers(*by) if self.wide else by
         calls = shift_sums(
             made, by, self.zero, self.low, self.high, lambda f, x: Channelwise(x).met(f, made, made)
         )

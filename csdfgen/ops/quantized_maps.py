@@ -46,7 +46,7 @@ from csdfgen.ops.integers import (
     uses_shifts,
 )
 from csdfgen.ops.joining import CONCAT, concat_kernel
-from csdfgen.ops.micro_tables import find_micro_table
+from csdfgen.ops.micro import find_micro_table
 from csdfgen.ops.primitives import look_up, maximum
 from csdfgen.ops.reducing import data_input, has_separate_rows, slab_dims, split_into_blocks
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.formats import accumulator_type
+from csdfgen.model.formats import Format, accumulator_type
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
@@ -237,7 +237,7 @@ def _sampling(layer: Layer, axis: int) -> Sampling:
     method = {
         key: value
         for key, value in layer.attributes.items()
-        if key not in ("scales", "extrapolation_value", "roi")
+        if key not in ("scales", "extrapolation_value", "roi", "requantize")
     }
     roi = layer.attributes.get("roi")
     if roi is not None:
@@ -442,6 +442,34 @@ def _resize_kernel(layer: Layer) -> Emit:
     return emit
 
 
+def resize_integers(layer: Layer) -> Emit:
+    """The kernel on stored integers with positions in 1024ths: sums in float64 are exact, and ties go away from zero.
+
+    Source: ResizeBilinearInteger in tensorflow/lite/kernels/internal/reference/resize_bilinear.h.
+    """
+    source, output = (
+        replace(t, format=Format("float64")) for t in (layer.computed(0), layer.output)
+    )
+    inputs = (source, *layer.inputs[1:])
+    inner = _resize_kernel(
+        replace(layer, inputs=inputs, outputs=(output,), stored=None, epilogue=())
+    )
+
+    def emit(work: Work) -> list[Call]:
+        values = work.scratch.take(work.slab.shape, "float64")
+        sums, halves = (work.scratch.take(work.result.shape, "float64") for _ in range(2))
+        return [
+            (np.copyto, (values, work.slab)),
+            *inner(replace(work, slabs=[values, *work.slabs[1:]], results=[sums])),
+            (np.sign, (sums, halves)),
+            (np.multiply, (halves, np.float64(0.5), halves)),
+            (np.add, (sums, halves, sums)),
+            (np.copyto, (work.result, sums, "unsafe")),
+        ]
+
+    return emit
+
+
 def _cast(
     array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
@@ -585,6 +613,28 @@ COORDINATES: Mapping[str, Position] = MappingProxyType(
 """coordinate_transformation_mode -> original positions of resized positions (an array of floats).
 """
 
+
+def _in_1024ths(halves: bool = False, corners: bool = False) -> Position:
+    """Positions by a step that is rounded to 1024ths."""
+
+    def positions(s: Sampling, x: np.ndarray) -> np.ndarray:
+        last = 1 if corners and s.resized > 1 else 0
+        length, resized = s.length - last, s.resized - last
+        step = ((length << 10) + resized // 2) // resized
+        return ((x * step + (step // 2 - 512 if halves else 0)) / 1024).astype(x.dtype)
+
+    return positions
+
+
+ROUNDED: Mapping[str, Position] = MappingProxyType(
+    {
+        "half_pixel, 1024ths": _in_1024ths(halves=True),
+        "align_corners, 1024ths": _in_1024ths(corners=True),
+        "asymmetric, 1024ths": _in_1024ths(),
+    }
+)
+"""The same of TensorFlow Lite's integers."""
+
 TIE = 1e-6
 """Positions so near the middle of two neighbours count as the middle (onnxruntime 1.31)."""
 
@@ -625,7 +675,7 @@ def build_taps(s: Sampling) -> Taps:
     [[0.25, 0.75, 0.25, 0.75], [0.75, 0.25, 0.75, 0.25]]
     """
     x = np.arange(s.resized, dtype=np.float64 if s.precise else np.float32)
-    position = COORDINATES[s.coordinates](s, x)
+    position = {**COORDINATES, **ROUNDED}[s.coordinates](s, x)
     crops = s.coordinates == "tf_crop_and_resize"
     outside = (position < 0) | (position > s.length - 1) if crops else np.zeros(s.resized, bool)
     if s.mode == "nearest":

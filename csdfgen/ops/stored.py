@@ -29,8 +29,8 @@ import numpy as np
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Tensor, memoize_layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops import quantized_products
-from csdfgen.ops._operands import normalize_axis
+from csdfgen.ops import quantized_pools, quantized_products
+from csdfgen.ops._operands import normalize_axis, set_attributes
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -45,8 +45,8 @@ from csdfgen.ops.base import (
     takes_single_images,
 )
 from csdfgen.ops.elementwise import Task, elementwise, same_types
-from csdfgen.ops.integers import BYTES, limits, round_values
-from csdfgen.ops.micro_tables import find_micro_table
+from csdfgen.ops.integers import BYTES, STORED, limits, round_values, uses_shifts
+from csdfgen.ops.micro import FORMULAS, KERNELS, compute_exactly, find_micro_table, has_formula
 from csdfgen.ops.quantized_maps import look_up_bytes
 from csdfgen.ops.spread import Spread
 
@@ -172,7 +172,9 @@ def _answered(
 def make_integer_operator(operator: Operator, table: Mapping[str, Operator]) -> Operator:
     """The operator for layers that store some of their rows as integers. table: by name, all."""
     wide = _widened(operator, table)
-    return _by_table(_summed(wide) if operator.op_type in _TWINS else wide, table)
+    if operator.op_type in (*FORMULAS, *KERNELS):
+        wide = _by_formula(operator, wide)
+    return _by_table(_summed(wide) if operator.op_type in (*_TWINS, *_POOLS) else wide, table)
 
 
 def _widened(operator: Operator, table: Mapping[str, Operator]) -> Operator:
@@ -263,7 +265,15 @@ def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> 
 _TWINS = {"Conv": "QLinearConv", "Gemm": "QGemm", "MatMul": "QLinearMatMul"}
 """Operator on values -> the one that sums up integers."""
 
-_OPERATORS: Mapping[str, Operator] = {one.op_type: one for one in quantized_products.OPERATORS}
+_POOLS = {
+    "AveragePool": "QLinearAveragePool",
+    "GlobalAveragePool": "QLinearGlobalAveragePool",
+}
+"""Operator on values -> the one that averages integers, where these are rescaled by integers."""
+
+_OPERATORS: Mapping[str, Operator] = {
+    one.op_type: one for one in (*quantized_products.OPERATORS, *quantized_pools.OPERATORS)
+}
 
 _OFF, _PART, _OF_A_STEP = 0.01, 1e-6, 0.02
 """By how much a bias may miss an integer: in units of the product of both scales, as a part of the
@@ -276,6 +286,8 @@ def integer_twin(layer: Layer) -> Layer | None:
     """The layer on integers that does the same; None where there is none."""
     stored = layer.stored
     x, w = (None, None) if stored is None else (stored.read(0), stored.read(1))
+    if layer.op_type in _POOLS and stored is not None and uses_shifts(layer):
+        return _averaging(layer, x, stored.written(0))
     if layer.op_type not in _TWINS or stored is None or x is None or w is None:
         return None
     if (
@@ -307,6 +319,13 @@ def integer_twin(layer: Layer) -> Layer | None:
         stored=None,
         epilogue=(),
     )
+
+
+def _averaging(layer: Layer, x: Format | None, y: Format | None) -> Layer | None:
+    if x is None or y is None:
+        return None
+    made = set_attributes(layer, x=x, y=y)
+    return replace(made, op_type=_POOLS[layer.op_type], stored=None, epilogue=())
 
 
 def _scales_mix(layer: Layer, w: Format) -> bool:
@@ -341,13 +360,28 @@ def _integers(layer: Layer, x: Format, w: Format, y: Format | None) -> np.ndarra
 
 def _summed(wide: Operator) -> Operator:
     """Sums of integers where a layer has an integer twin."""
-    own = _OPERATORS[_TWINS[wide.op_type]]
+    own = _OPERATORS[{**_TWINS, **_POOLS}[wide.op_type]]
 
     def by(layer: Layer) -> tuple[Operator, Layer]:
         twin = integer_twin(layer)
         return (wide, layer) if twin is None else (own, twin)
 
     return _answered(wide, ("kernel", "mode", "state", "takes", "joins"), by)
+
+
+# Formulas ----------------------------------------------------------------------------------------
+
+
+def _by_formula(operator: Operator, wide: Operator) -> Operator:
+    """Integers are computed from integers where TensorFlow Lite Micro does so."""
+    own = elementwise(wide.op_type, compute_exactly, same_types(STORED))
+    if operator.op_type in KERNELS:
+        own = replace(operator, kernel=KERNELS[operator.op_type], aliases=wide.aliases)
+
+    def by(layer: Layer) -> tuple[Operator, Layer]:
+        return (own if has_formula(layer) else wide), layer
+
+    return _answered(wide, ("kernel", "aliases", "takes"), by)
 
 
 # Functions of one byte ---------------------------------------------------------------------------

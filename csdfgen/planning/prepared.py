@@ -23,6 +23,7 @@ from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST
 from csdfgen.ops.integers import use_shifts
 from csdfgen.ops.joining import constant_layer
+from csdfgen.ops.micro import round_as_micro
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, find_fed_slices
 from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import ARENA, Buffer, make_buffers
@@ -267,8 +268,8 @@ def _divided(network: Network, options: PlanOptions) -> Network:
         outputs = [Output(name, layer.output) if o.name == name else o for o in network.outputs]
         network = replace(network, layers=(layer,), outputs=tuple(outputs))
     if options.requantize == "integer":
-        twice = network.source.lower().endswith(".tflite")
-        layers = tuple(use_shifts(layer, twice) for layer in network.layers)
+        micro = network.source.lower().endswith(".tflite")
+        layers = tuple(map(round_as_micro if micro else use_shifts, network.layers))
         network = replace(network, layers=layers)
     return move_into_branches(network) if options.experts else network
 

@@ -25,44 +25,94 @@ pytest.importorskip("tflite", reason=NO_SCHEMA)
 
 from tests.unit.test_tflite import CASES, Net, feeds, wake_words
 
-KINDS = (
-    *("conv", "conv strides", "conv groups", "depthwise", "depthwise twice", "dense", "dense of images", "dense kept"),
-    *("ADD", "ADD relu", "MUL", "MUL scalar", "AVERAGE_POOL_2D True 1", "AVERAGE_POOL_2D False 2", "MEAN [1, 2] True"),
-    *("MEAN [1, 2] False", "MEAN [3] True", "MEAN [1] False", "BATCH_MATMUL True False"),
-    *("HARD_SWISH", "LEAKY_RELU", "RELU", "QUANTIZE"),
-)  # fmt: skip
+KEPT = ("ADD_RELU6", "MAXIMUM", "POOL", "RESIZE", "RELU6", "concat", "GATHER", "PAD", "strides")
+"""Layers that keep the format of their input, by a part of their names."""
+
+BYTES_ALONE = (
+    "AVERAGE_POOL_2D True 1",
+    "BATCH_MATMUL True False",
+    "HARD_SWISH",
+    "MEAN [3] True",
+    "MUL scalar",
+)
+PAIRS = ("ADD", "ADD relu", "MUL", "SQUARED_DIFFERENCE", "SUB")
+WINDOWS = (
+    "AVERAGE_POOL_2D False 2",
+    "MAX_POOL_2D True 2",
+    "MEAN [1, 2] True",
+    "MEAN [1, 2] False",
+    "MEAN [1] False",
+)
+PRODUCTS = (
+    *(
+        "conv",
+        "conv strides",
+        "conv groups",
+        "depthwise",
+        "depthwise twice",
+        "dense",
+        "dense of images",
+        "dense kept",
+    ),
+    *("transposed same", "transposed valid", "transposed small"),
+)
+RESIZES = tuple(kind for kind in CASES if kind.startswith("RESIZE_BILINEAR"))
+KINDS = {
+    "int8": (*PRODUCTS, *BYTES_ALONE, *PAIRS, *WINDOWS, *RESIZES, *(
+        "ABS", "GREATER", "LEAKY_RELU", "PRELU", "QUANTIZE", "RELU", "RELU6",
+    )),
+    "int16": (*PRODUCTS, *PAIRS, *WINDOWS, *(
+        "ABS", "LEAKY_RELU", "LOGISTIC", "PRELU", "QUANTIZE", "RELU", "SOFTMAX", "TANH",
+    )),
+}  # fmt: skip
+"""Type -> layers that TensorFlow Lite Micro has in it, but those that only move or compare integers."""
+
+EVERY = [(dtype, kind) for dtype, kinds in KINDS.items() for kind in kinds]
 
 
 class OtherNet(Net):
     """Formats of inputs and results are drawn, unless a layer has to keep that of its input."""
 
-    def __init__(self, kind: str, seed: int) -> None:
-        super().__init__("int8")
-        self.rng, self.kept = np.random.default_rng(seed), "POOL" in kind
+    def __init__(self, kind: str, seed: int, dtype: str = "int8") -> None:
+        super().__init__(dtype)
+        self.rng, self.kept = np.random.default_rng(seed), any(one in kind for one in KEPT)
+        self.slopes = kind == "PRELU"
 
     def drawn(self) -> dict[str, Any]:
+        wide = self.dtype == "int16"
         return {
-            "scale": [float(np.float32(2.0 ** self.rng.uniform(-7, -3)))],
-            "zero": [int(self.rng.integers(-90, 90))],
+            "scale": [
+                float(np.float32(2.0 ** self.rng.uniform(*((-13, -9) if wide else (-7, -3)))))
+            ],
+            "zero": [0 if wide else int(self.rng.integers(-90, 90))],
         }
 
     def x(self, *shape: int) -> int:
-        return super().x(*shape) if self.kept else self.input(shape, "int8", **self.drawn())
+        return super().x(*shape) if self.kept else self.input(shape, self.dtype, **self.drawn())
+
+    def const(self, *shape: int) -> int:
+        """Slopes of PRELU are bytes."""
+        if not self.slopes or self.dtype == "int8":
+            return super().const(*shape)
+        return self.constant(self.rng.integers(-128, 128, shape), "int8", scale=[0.01], zero=[5])
 
     def bias(self, weight: int, size: int, x: int | None = None) -> int:
-        scale = np.float32(self.tensors[self.inputs[0]].scale[0]) * np.array(
+        """Of 64 bits for activations of 16."""
+        x = self.inputs[0] if x is None else x
+        scale = np.float32(self.tensors[x].scale[0]) * np.array(
             self.tensors[weight].scale, np.float32
         )
         array = np.rint(self.rng.uniform(-1, 1, size) / scale)
-        return self.constant(array, "int32", scale=scale, zero=[0] * scale.size)
+        dtype = "int64" if self.dtype == "int16" else "int32"
+        return self.constant(array, dtype, scale=scale, zero=[0] * scale.size)
 
     def add(self, *given: Any, form: Any = None, **more: Any) -> int:
-        form = form if form or self.kept else {"int8": self.drawn()}
+        form = form if form or self.kept else {self.dtype: self.drawn()}
         return super().add(*given, form=form, **more)
 
 
-def built(kind: str, seed: int, path: Path) -> OtherNet:
-    net = OtherNet(kind, seed)
+def built(kind: str, seed: int, path: Path, dtype: str = "int8") -> OtherNet:
+    net = OtherNet(kind, seed, dtype)
     CASES[kind][1](net)
     settle(path, net)
     return net
@@ -102,8 +152,8 @@ def test_native_code_has_the_same_bytes(
 ) -> None:
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
     kernels = NativeKernels(load(MACHINES[machine]))
-    for seed, kind in enumerate(KINDS):
-        net = built(kind, seed, tmp_path / "one.tflite")
+    for seed, (dtype, kind) in enumerate(EVERY):
+        net = built(kind, seed, tmp_path / "one.tflite", dtype)
         network = csdfgen.load(tmp_path / "one.tflite")
         feed = dict(zip((t.name for t in network.inputs), feeds(net), strict=True))
         (wanted,) = runtime.run(
@@ -131,10 +181,10 @@ def invoked(interpreter: Any, given: list[Array]) -> Array:
     return np.array(interpreter.get_output(0))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_layers_have_its_bytes(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "kind"), EVERY)
+def test_layers_have_its_bytes(dtype: str, kind: str, tmp_path: Path) -> None:
     for seed in range(3):
-        net = built(kind, seed, tmp_path / "one.tflite")
+        net = built(kind, seed, tmp_path / "one.tflite", dtype)
         interpreter = micro(tmp_path / "one.tflite")
         network = csdfgen.load(tmp_path / "one.tflite")
         compiled = runtime.compile(csdfgen.plan(network, requantize="integer"))

@@ -7,6 +7,7 @@ tensorflow/lite/schema/schema.fbs. Shapes of results are those of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.ops.micro import SQUARED
 from csdfgen.reading.tflite import axes
 from csdfgen.reading.tflite.values import (
     DEPTHWISE,
     FIRST,
     Layer,
     Order,
+    Value,
     element_type,
     natural,
 )
@@ -53,12 +56,17 @@ def _window(layer: Layer, size: Sequence[int], kernel: Sequence[int]) -> dict[st
     return {**found, "dilations": dilations} if dilations != [1, 1] else found
 
 
-def bias(layer: Layer, k: int, x: int = 0, weight: int = 1) -> list[str]:
-    """The bias, in the scale of the products that it is added to. Biases of 64 bits become float."""
+def bias(layer: Layer, k: int, x: int = 0, weight: int = 1, times: int = 1) -> list[str]:
+    """The bias, in the scale of the products that it is added to. Biases of 64 bits become float. times: how often it is
+    repeated.
+    """
     if not layer.has(k):
         return []
     value = layer.value(k)
     one, two = layer.value(x).tensor, layer.value(weight).tensor
+    if times > 1:
+        value = Value(value.tensor, np.tile(layer.const(k), times))
+        two = replace(two, scale=np.tile(two.scale, times if two.scale.size > 1 else 1))
     if value.array is None or value.array.dtype.kind != "i":
         return [layer.x(k)]
     if not two.scale.size:
@@ -122,6 +130,9 @@ def _convolved_back(layer: Layer, image: int, addend: int, strides: list[int]) -
         more.append(max(-cut, 0))
     if any(m >= s for m, s in zip(more, strides, strict=True)):
         raise ModelError(f"its result {out} is larger than what it computes")
+    if layer.value(image).quantized and layer.value(1).array is not None:
+        _convolved_by_phases(layer, image, addend, strides, before)
+        return
     inputs = [layer.x(image, FIRST), layer.x(1, DEPTHWISE), *bias(layer, addend, image)]
     y = layer.node(
         "ConvTranspose",
@@ -132,6 +143,56 @@ def _convolved_back(layer: Layer, image: int, addend: int, strides: list[int]) -
         output_padding=more,
     )
     layer.give(layer.activated(y), order=FIRST)
+
+
+def _convolved_by_phases(
+    layer: Layer, image: int, addend: int, strides: list[int], before: list[int]
+) -> None:
+    """A transposed convolution of integers: the pixels of a step of it are channels of one convolution, and moved apart.
+    Output pixel `stride * a + phase` is the sum of weights `phase + stride * j` times pixels `a - j`.
+    """
+    x, out, (sh, sw) = layer.image(image), layer.out, strides
+    weights, taps = _weights_by_phases(layer, strides)
+    lead = [min(b // s, j - 1) for b, s, j in zip(before, strides, taps, strict=True)]
+    start = [b - one * s for b, one, s in zip(before, lead, strides, strict=True)]
+    need = [-(-(b + n) // s) for b, n, s in zip(start, out[1:3], strides, strict=True)]
+    pads = [j - 1 - one for j, one in zip(taps, lead, strict=True)]
+    pads += [max(0, a + one - n) for a, one, n in zip(need, lead, x[1:3], strict=True)]
+    inputs = [
+        layer.x(image, FIRST),
+        layer.made.real(weights),
+        *bias(layer, addend, image, times=sh * sw),
+    ]
+    y = layer.node("Conv", *inputs, kernel_shape=taps, pads=pads, strides=[1, 1])
+    forms, _ = layer.made.form(layer.outputs[0].tensor, FIRST)
+    y = layer.node("QuantizeLinear", layer.activated(y), *forms)
+    y = layer.node("DequantizeLinear", y, *forms)
+    rows, columns = (n + sum(pads[k::2]) - taps[k] + 1 for k, n in enumerate(x[1:3]))
+    if sh == sw:
+        y = layer.node("DepthToSpace", y, blocksize=sh) if sh > 1 else y
+    else:
+        y = layer.reshaped(y, (x[0], sh, sw, out[3], rows, columns))
+        y = layer.node("Transpose", y, perm=[0, 3, 4, 1, 5, 2])
+        y = layer.reshaped(y, (x[0], out[3], sh * rows, sw * columns))
+    end = [a + n for a, n in zip(start, out[1:3], strict=True)]
+    y = layer.node("Slice", y, *(layer.constant(one, np.int64) for one in (start, end, [2, 3])))
+    layer.give(y, order=FIRST)
+
+
+def _weights_by_phases(layer: Layer, strides: list[int]) -> tuple[Value, list[int]]:
+    """Weights of all phases, one behind the other, and how many there are along both sides."""
+    tensor, array = layer.value(1).tensor, layer.const(1)
+    (o, kh, kw, i), (sh, sw) = array.shape, strides
+    taps = [-(-kh // sh), -(-kw // sw)]
+    zero = tensor.zero.reshape(-1, 1, 1, 1) if tensor.zero.size else 0
+    wide = np.zeros((o, taps[0] * sh, taps[1] * sw, i), array.dtype) + np.asarray(zero, array.dtype)
+    wide[:, :kh, :kw] = array
+    parts = wide.reshape(o, taps[0], sh, taps[1], sw, i)[:, ::-1, :, ::-1]
+    found = parts.transpose(2, 4, 0, 5, 1, 3).reshape(sh * sw * o, i, *taps)
+    times = sh * sw if tensor.scale.size > 1 else 1
+    scale, zeros = np.tile(tensor.scale, times), np.tile(tensor.zero, times)
+    made = replace(tensor, shape=found.shape, scale=scale, zero=zeros, axis=0)
+    return Value(made, found), taps
 
 
 def _pool(layer: Layer, op_type: str) -> None:
@@ -188,8 +249,22 @@ def _combined(layer: Layer, op_type: str) -> None:
 def _squared(layer: Layer, of_difference: bool = False) -> None:
     order = layer.channels()
     y = layer.aligned(0, order)
-    y = layer.node("Sub", y, layer.aligned(1, order)) if of_difference else y
+    if of_difference:
+        y = _rounded_difference(layer, layer.node("Sub", y, layer.aligned(1, order)))
     layer.give(layer.node("Mul", y, y), order=order)
+
+
+def _rounded_difference(layer: Layer, y: str) -> str:
+    """A difference of integers as the interpreter squares it: in 128ths of twice the larger scale, or in as much, of integers
+    of 16 bits; of `SQUARED`, which tells it from what other layers make.
+    """
+    operands = [layer.value(k) for k in range(2)]
+    if not all(one.quantized for one in (*operands, *layer.outputs)):
+        return y
+    fine = 2.0**-6 if operands[0].tensor.dtype != "int16" else 2.0
+    scale = layer.constant(fine * max(one.tensor.scale[0] for one in operands))
+    forms = scale, layer.constant(1 << 15, SQUARED)
+    return layer.node("DequantizeLinear", layer.node("QuantizeLinear", y, *forms), *forms)
 
 
 def _rsqrt(layer: Layer) -> None:

@@ -38,7 +38,8 @@ from csdfgen.model.formats import BFLOAT16, FLOAT16, Stored
 from csdfgen.model.network import Layer, memoize_layer
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
-from csdfgen.ops.integers import BYTES
+from csdfgen.ops.integers import BYTES, uses_shifts
+from csdfgen.ops.micro import has_formula
 from csdfgen.ops.stored import float_twin, integer_twin
 
 __all__ = ["KERNELS", "Family", "list_variants", "match_family"]
@@ -109,12 +110,13 @@ def _widened(layer: Layer) -> Family | None:
         return function
     integers = integer_twin(layer)
     if integers is not None and integers.op_type in BYTE_FAMILIES:
-        types = {integers.attributes["x"].dtype, integers.attributes["w"].dtype}
+        types = {integers.attributes[role].dtype for role in "xw" if role in integers.attributes}
         made = integers.output.dtype
         family = BYTE_FAMILIES[integers.op_type](integers)
         if types <= set(BYTES) and made in (*BYTES, "float32") and family is not None:
             return family
-    return _on_values(layer, layer)
+    exact = has_formula(layer) or (integers is not None and uses_shifts(layer))
+    return None if exact else _on_values(layer, layer)
 
 
 def _is_float16(layer: Layer) -> bool:
