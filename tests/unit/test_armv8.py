@@ -43,7 +43,7 @@ def share(loop: Sequence[str]) -> float:
     [
         ("products", "armv8-a", "(run|block)_(4x[456]|2x[678]|8x3)"),
         ("conv_lines", "armv8-a", "line_(4x[456]|2x[678])"),
-        ("conv_bytes", "armv8.2-a+dotprod", "dots_[456]"),
+        ("conv_bytes", "armv8.2-a+dotprod", "dots_[456]|wide_4x[456]"),
     ],
 )
 def test_inner_loops(source: str, machine: str, blocks: str, tmp_path: Path) -> None:

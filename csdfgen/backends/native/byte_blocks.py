@@ -87,16 +87,29 @@ def _dots(of: _Products, vectors: int, pixels: int) -> Iterator[str]:
             for i in range(pixels)
         ],
         puts=[{"put": put} for put in puts],
-        by_element=of.terms == vectors == 4,
+        by_element=_by_element(pixels, "4 * steps") if of.terms == vectors == 4 else (),
+    )
+
+
+def _by_element(pixels: int, count: str) -> Iterator[str]:
+    """Loops over sixteen and over four values of each pixel, where an instruction multiplies by four. count: of values, in C."""
+    elements = [
+        {
+            "low_two": f"{PANEL * n}",
+            "high_two": f"{PANEL * n + PANEL // 2}",
+            "first_two": _added_by(n, pixels, (0, 1)),
+            "last_two": _added_by(n, pixels, (2, 3)),
+        }
+        for n in range(4)
+    ]
+    return fill_template(
+        TEXT / "by_element.h",
+        count=count,
         panel=PANEL,
-        elements=[
-            {
-                "low_two": f"{PANEL * n}",
-                "high_two": f"{PANEL * n + PANEL // 2}",
-                "first_two": _added_by(n, pixels, (0, 1)),
-                "last_two": _added_by(n, pixels, (2, 3)),
-            }
-            for n in range(4)
+        rows=[{"i": i} for i in range(pixels)],
+        turns=[
+            {"terms": 16, "load": "csdf_sixteen", "elements": elements},
+            {"terms": 4, "load": "csdf_first_four", "elements": elements[:1]},
         ],
     )
 
@@ -114,7 +127,9 @@ def _added_by(n: int, pixels: int, vectors: Sequence[int]) -> str:
 
 
 _WIDE = ((4, 6), (3, 8), (2, 12), (1, 12))
-"""Panels whose sums are formed together and most pixels, where a vector has a sum of each output of a panel."""
+"""Panels whose sums are formed together and most pixels, where a vector has a sum of each output of a panel; the first are also
+the vectors of a panel of Armv8.
+"""
 
 
 _STEPS = 4
@@ -125,15 +140,21 @@ addresses.
 
 def dots() -> Iterator[str]:
     """The header with the blocks of products of bytes: of one panel, and of several."""
+    *rows, last = (f"{{wide_{panels}, {most}}}," for panels, most in reversed(_WIDE))
     return fill_template(
         TEXT / "wides.h",
         products=products(DOTS),
-        blocks=chain(*(_wide(panels, 1 + n) for panels, most in _WIDE for n in range(most))),
         tables=[
-            {"panels": panels, "names": ", ".join(f"wide_{panels}x{1 + n}" for n in range(most))}
+            {
+                "panels": panels,
+                "fewer": panels < _WIDE[0][0],
+                "blocks": chain(*(_wide(panels, 1 + n) for n in range(most))),
+                "names": ", ".join(f"wide_{panels}x{1 + n}" for n in range(most)),
+            }
             for panels, most in _WIDE
         ],
-        rows=[f"{{wide_{panels}, {most}}}," for panels, most in reversed(_WIDE)],
+        rows=rows,
+        last=last,
     )
 
 
@@ -142,7 +163,7 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
     sums = [[f"a{i}_{v}" for v in range(panels)] for i in range(pixels)]
 
     def step(at: int) -> dict[str, Any]:
-        shifts = ("", *(f" + {v} * panel" for v in range(1, panels)))
+        shifts = ("", *(f" + CSDF_WIDE_PANEL(b, {v})" for v in range(1, panels)))
         weights = at * PANEL
         return {
             "at": at,
@@ -153,29 +174,29 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
         TEXT / "wide.h",
         panels=panels,
         pixels=pixels,
-        several=panels > 1,
+        by_element=_by_element(pixels, "count") if panels == 4 else (),
         rows=[
             {
                 "i": i,
-                "sums": ", ".join(row),
+                "sums": ", ".join(
+                    f"{a} = csdf_wide_sums(from + CSDF_WIDE_SUMS({v}))" for v, a in enumerate(row)
+                ),
                 "products": _added(i, panels),
                 "four": ", ".join(row[min(v, panels - 1)] for v in range(4)),
             }
             for i, row in enumerate(sums)
         ],
-        begun=[
-            {"sums": " = ".join(row[v] for row in sums), "lane": PANEL * v} for v in range(panels)
-        ],
-        addresses=", *".join(f"p{i} = at[{i}]" for i in range(pixels)),
+        addresses=", *".join(f"p{i} = (const csdf_e *)t[{i}]" for i in range(pixels)),
         turns=[
-            {"terms": 4 * n, "moved": 4 * n * PANEL, "steps": [step(4 * k) for k in range(n)]}
+            {
+                "terms": 4 * n,
+                "moved": 4 * n * PANEL,
+                "steps": [step(4 * k) for k in range(n)],
+            }
             for n in (_STEPS, 1)
         ],
-        kept=[
-            {"place": (v * pixels + i) * PANEL, "sum": one}
-            for i, row in enumerate(sums)
-            for v, one in enumerate(row)
-        ],
+        made=", ".join(f"made{i}" for i in range(pixels)),
+        kept=[{"i": i, "v": v} for i in range(pixels) for v in range(panels)],
     )
 
 

@@ -117,7 +117,7 @@ static int32_t loosely(const group *g, const csdf_byte_source *piece, int32_t ro
     }
     for (int32_t k = 0; k < count; k++, to += pitch)
         for (int32_t y = 0; y < high; y++)
-            csdf_flip_run(to + y * n, lines[y] + k * steps[y], g->flip);
+            csdf_flip_run((uint8_t *)to + y * n, lines[y] + k * steps[y], g->flip);
     return count;
 }
 
@@ -476,18 +476,19 @@ static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t f
     b->sums = into->kind == CSDF_BYTES ? NULL : sums;
     for (int32_t low = o->low, panels; low < o->high; low += panels * CSDF_PANEL) {
         const int32_t n = o->high - low, left = (n + CSDF_PANEL - 1) / CSDF_PANEL;
-        panels = left == CSDF_WIDE + 1 ? left / 2 + 1 : least(left, CSDF_WIDE);
-        if (far)
-            panels = least(left, 2);
+        panels = least(CSDF_WIDE, far ? 2 : left == CSDF_WIDE + 1 ? left / 2 + 1 : left);
+        panels = least(panels, left);
         b->weights = o->weights + (ptrdiff_t)low * 4 * g->steps;
         b->bias = o->bias + o->panel + low;
         b->factors = b->sums ? NULL : into->factors + o->panel + low;
         b->outs = least(n, panels * CSDF_PANEL);
         b->shift = o->channel + low;
         csdf_even even = csdf_evenly(count, wide[panels - 1].pixels);
-        for (int32_t k = 0, pixels; k < count; k += pixels) {
+        for (int32_t k = 0, pixels, times; k < count; k += times * pixels) {
             pixels = csdf_next(&even);
-            wide[panels - 1].blocks[pixels - 1](b, at + k, out + k);
+            times = b->sums ? 1 : even.more < 0 ? (count - k) / pixels : even.more + 1;
+            even.more -= times - 1;
+            wide[panels - 1].blocks[pixels - 1](b, at + k, out + k, times);
             for (int32_t v = 0; v < panels && b->sums; v++)
                 written(g, o->panel + low + v * CSDF_PANEL, o->channel + low + v * CSDF_PANEL,
                     least(CSDF_PANEL, n - v * CSDF_PANEL), first + k, pixels, sums + v * pixels * CSDF_PANEL);
@@ -534,7 +535,7 @@ static int widely(const group *g, const outputs *o, int32_t all)
         if (!is_in_place) {
             gather(&with, &p, first, count, gathered); /* what is between meets weights of zero */
             for (int32_t k = 0; k < count; k++)
-                at[k] = gathered + k * p.pitch;
+                at[k] = (const uint8_t *)gathered + k * p.pitch;
         }
         all_panels(g, o, &b, first, count, at, out);
     }

@@ -42,7 +42,7 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
     CSDF_RESCALED(SHIFTS, &p->step->layer->into)(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
 }
 
-#ifdef CSDF_WIDE
+#ifdef CSDF_DEEP
 
 #define UNROLLED _Pragma("GCC unroll 8")
 
@@ -117,7 +117,7 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t high, int3
             if (panels == 1 && d->into.sums) \
                 csdf_wide_keep(d->into.sums + 16 * i, sums[i][0]); \
             else if (panels == 1) \
-                csdf_wide_bytes(&d->into, out, 1, sums[i][0], sums[i][0], sums[i][0], sums[i][0]); \
+                csdf_wide_store(out, csdf_wide_bytes(&d->into, 1, 0, sums[i][0], sums[i][0], sums[i][0], sums[i][0]), d->into.outs); \
             else if (panels == 2) \
                 csdf_wide_half_bytes(&d->into, out, sums[i][0], sums[i][panels - 1]); \
             else \
@@ -255,7 +255,7 @@ static void tapped(const part *p, int32_t row, int32_t x)
     written(p, row, x, 1, sums);
 }
 
-#if defined(CSDF_PAIRED) && !defined(CSDF_WIDE)
+#if defined(CSDF_PAIRED) && !defined(CSDF_DEEP)
 
 /* Columns of two lines side by side: 16 bits each, [column][16][2], `apart` from column to column. The channels of a
  * pixel lie `stride` bytes behind those of the one before, of either line; n: of them, at most sixteen. */
@@ -438,89 +438,88 @@ static void sixteen(const part *p, const uint8_t *const *lines, const uint8_t *n
     csdf_sixteen_put(to, sums);
 }
 
-/* Where windows of 3 by 3 read, line by line, and write. pace: bytes to the next pixel of a line. in: column of the next pixel. */
+/* Where windows of 3 by 3 read, line by line. pace: bytes to the next pixel of a line. in: column of the next pixel. */
 typedef struct nine {
     const uint8_t *at[3], *none;
     ptrdiff_t pace[3];
-    int32_t in, width, count;
+    int32_t in, width;
     uint8_t flip;
 } nine;
 
 CSDF_INLINE csdf_column next_column(nine *n)
 {
-    const uint8_t *none = n->none;
-    const int seen = (uint32_t)n->in++ < (uint32_t)n->width;
     int8x16_t x[3];
+    const int is_padding = (uint32_t)n->in++ >= (uint32_t)n->width;
     for (int k = 0; k < 3; k++)
-        x[k] = csdf_sixteen_of(seen ? csdf_next_sixteen(n->at + k, n->pace[k]) : vld1q_u8(none), n->flip);
+        x[k] = csdf_sixteen_of(is_padding ? vld1q_u8(n->none) : csdf_next_sixteen(n->at + k, n->pace[k]), n->flip);
     return csdf_column_of(x[0], x[1], x[2]);
 }
 
-/* Pixels of a row: each column is read once. out: where bytes go; NULL: the sums go to `to`. */
-CSDF_INLINE void nines(const part *p, nine n, uint8_t *out, int32_t *to)
+/* All pixels of windows of 3 by 3, of sixteen channels: each column of a row is read once. is_bytes: else the sums are written.
+ * plain: as csdf_ends has it. Both are constants. */
+CSDF_INLINE void nines(const part *p, const uint8_t *none, int is_bytes, int plain)
 {
     const csdf_byte_layer *layer = p->step->layer;
+    const csdf_byte_target *out = &p->step->out;
     const int8_t *w = layer->weights + p->channel * 2;
     const int32_t *bias = layer->bias + p->channel;
-    const ptrdiff_t apart = 2 * p->all, stride = p->step->out.stride;
+    const ptrdiff_t apart = 2 * p->all, stride = out->stride;
     const csdf_column first = csdf_column_taps(w, apart), second = csdf_column_taps(w + 2 * apart, apart);
     const csdf_column third = csdf_column_taps(w + 4 * apart, apart);
-    csdf_column a = next_column(&n), b, c;
-    csdf_ends ends;
-    if (out)
-        ends = csdf_ends_of(layer->into.factors + p->channel, layer->into.zero, layer->into.low);
+    const csdf_ends ends = csdf_ends_of(layer->into.factors + p->channel, layer->into.zero, layer->into.low);
+    nine n = {{NULL, NULL, NULL}, none, {0, 0, 0}, 0, p->step->width, (uint8_t)layer->flip};
+    int32_t sums[SUMS * 16];
+    for (int32_t row = 0; row < out->count; row++)
+        for (int32_t x = out->column, end = x + out->columns, count; x < end; x += count) {
+            uint8_t *made = out->rows[row] + x * stride + p->channel;
+            int32_t *to = sums, left = is_bytes ? end - x : least(SUMS, end - x);
+            csdf_column a, b, c;
+            count = left;
+            n.in = x * layer->stride_w - layer->pad_left;
+            for (int32_t k = 0; k < 3; k++) {
+                const uint8_t *line = line_of(p, row, k);
+                n.pace[k] = line ? p->piece->stride : 0;
+                n.at[k] = line ? line + most(0, n.in) * n.pace[k] : none;
+            }
 #define PIXEL(a, b, c) \
     { \
-        csdf_sixteen_sums sums = csdf_sixteen_column(csdf_sixteen_begun(bias), a, first); \
-        sums = csdf_sixteen_column(csdf_sixteen_column(sums, b, second), c, third); \
-        if (out) { \
-            vst1q_u8(out, csdf_rescaled_sixteen(&ends, sums)); \
-            out += stride; \
+        csdf_sixteen_sums all = csdf_sixteen_column(csdf_sixteen_begun(bias), a, first); \
+        all = csdf_sixteen_column(csdf_sixteen_column(all, b, second), c, third); \
+        if (is_bytes) { \
+            vst1q_u8(made, csdf_rescaled_alone(&ends, all, plain)); \
+            made += stride; \
         } else { \
-            csdf_sixteen_put(to, sums); \
+            csdf_sixteen_put(to, all); \
             to += 16; \
         } \
-        if (!--n.count) \
-            return; \
+        if (!--left) \
+            break; \
     }
-    if (layer->stride_w == 1) {
-        b = next_column(&n);
-        for (;;) {
-            c = next_column(&n);
-            PIXEL(a, b, c)
             a = next_column(&n);
-            PIXEL(b, c, a)
-            b = next_column(&n);
-            PIXEL(c, a, b)
-        }
-    }
-    for (;;) {
-        b = next_column(&n);
-        c = next_column(&n);
-        PIXEL(a, b, c)
-        b = next_column(&n);
-        a = next_column(&n);
-        PIXEL(c, b, a)
-    }
+            if (layer->stride_w == 1) {
+                b = next_column(&n);
+                for (;;) {
+                    c = next_column(&n);
+                    PIXEL(a, b, c)
+                    a = next_column(&n);
+                    PIXEL(b, c, a)
+                    b = next_column(&n);
+                    PIXEL(c, a, b)
+                }
+            } else {
+                for (;;) {
+                    b = next_column(&n);
+                    c = next_column(&n);
+                    PIXEL(a, b, c)
+                    b = next_column(&n);
+                    a = next_column(&n);
+                    PIXEL(c, b, a)
+                }
+            }
 #undef PIXEL
-}
-
-/* `count` pixels of a row from x on: to their bytes if there is room for them, else to their sums. */
-static void some_nines(const part *p, const uint8_t *const *lines, const uint8_t *none, int32_t x, int32_t count, uint8_t *out,
-    int32_t *to)
-{
-    const csdf_byte_layer *layer = p->step->layer;
-    const int32_t in = x * layer->stride_w - layer->pad_left;
-    nine n = {{none, none, none}, none, {0, 0, 0}, in, p->step->width, count, (uint8_t)layer->flip};
-    for (int32_t k = 0; k < 3; k++)
-        if (lines[k]) {
-            n.pace[k] = p->piece->stride;
-            n.at[k] = lines[k] + most(0, in) * n.pace[k];
+            if (!is_bytes)
+                written(p, row, x, count, sums);
         }
-    if (out)
-        nines(p, n, out, NULL);
-    else
-        nines(p, n, NULL, to);
 }
 
 /* All pixels of sixteen channels. */
@@ -528,25 +527,28 @@ static void sixteens(const part *p)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
-    const int32_t end = out->column + out->columns, is_bytes = layer->into.kind == CSDF_BYTES;
-    const int32_t is_nine = layer->kernel_h == 3 && layer->kernel_w == 3 && layer->dilation_w == 1 && layer->stride_w < 3;
+    const int32_t end = out->column + out->columns;
     const uint8_t *lines[LINES];
     uint8_t none[16];
     int32_t sums[SUMS * 16];
     memset(none, layer->padding ^ layer->flip, sizeof none);
+    if (layer->kernel_h == 3 && layer->kernel_w == 3 && layer->dilation_w == 1 && layer->stride_w < 3) {
+        if (layer->into.kind != CSDF_BYTES)
+            nines(p, none, 0, 0);
+        else if (layer->into.zero || layer->into.low)
+            nines(p, none, 1, 0);
+        else
+            nines(p, none, 1, 1);
+        return;
+    }
     for (int32_t row = 0; row < out->count; row++) {
         for (int32_t y = 0; y < layer->kernel_h; y++)
             lines[y] = line_of(p, row, y);
         for (int32_t x = out->column, count; x < end; x += count) {
-            uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
-            count = is_nine && is_bytes ? end - x : least(SUMS, end - x);
-            if (is_nine)
-                some_nines(p, lines, none, x, count, is_bytes ? to : NULL, sums);
-            else
-                for (int32_t k = 0; k < count; k++)
-                    sixteen(p, lines, none, x + k, sums + 16 * k);
-            if (!is_nine || !is_bytes)
-                written(p, row, x, count, sums);
+            count = least(SUMS, end - x);
+            for (int32_t k = 0; k < count; k++)
+                sixteen(p, lines, none, x + k, sums + 16 * k);
+            written(p, row, x, count, sums);
         }
     }
 }
@@ -575,7 +577,7 @@ void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
     for (int32_t i = 0; i < step->piece_count; i++) {
         const csdf_byte_source *piece = step->pieces + i;
         const int32_t from = most(low, start), to = least(high, start + piece->channels);
-#ifdef CSDF_WIDE
+#ifdef CSDF_DEEP
         const int32_t each = fits(step->layer) ? CHANNELS : 16;
         for (int32_t c = from, n; c < to; c += n) {
             const int32_t several = each == CHANNELS && step->layer->into.kind == CSDF_BYTES && to - c > 16;

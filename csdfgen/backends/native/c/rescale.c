@@ -53,7 +53,7 @@ static void bytes(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const 
 {
     const csdf_ends ends = csdf_ends_of(into->factors + panel, into->zero, into->low);
     for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart)
-        csdf_store_sixteen(out, csdf_rescaled_sixteen(&ends, csdf_sixteen_begun(sums)), n);
+        csdf_store_sixteen(out, csdf_rescaled_sixteen(&ends, csdf_sixteen_begun(sums), 0), n);
 }
 
 #else

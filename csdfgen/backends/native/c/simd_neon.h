@@ -14,6 +14,12 @@ CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return vld1q_s8(at); }
 CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w) { return vdotq_s32(sum, w, x); }
 /* Four times four values of a pixel, of which the n-th four are multiplied: see simd.h. */
 CSDF_INLINE csdf_four csdf_sixteen(const csdf_e *at) { return vld1q_s8(at); }
+CSDF_INLINE csdf_four csdf_first_four(const csdf_e *at)
+{
+    csdf_four x;
+    __asm__("ldr %s0, %1" : "=w"(x) : "m"(*(const csdf_e(*)[4])at));
+    return x;
+}
 #define CSDF_DOT_BY(sum, x, w, n) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
 CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
 {
@@ -38,7 +44,8 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
 }
 #endif
 
-/* Factors of sixteen outputs, their zero point, and the bits that are exchanged after bytes from 0 to 255 are made. */
+/* Factors of sixteen outputs, their zero point, and the bits that are exchanged after bytes from 0 to 255 are made. Where both are
+ * 0, a constant `plain` leaves them out. */
 typedef struct csdf_ends {
     const float *factors;
     int16x8_t zero;
@@ -56,18 +63,37 @@ typedef struct csdf_sixteen_sums {
     int32x4_t v[4];
 } csdf_sixteen_sums;
 
-CSDF_INLINE int16x8_t csdf_rescaled_eight(const csdf_ends *e, int n, const csdf_sixteen_sums *sums)
+/* Eight sums as 16 bits: products rounded half to even. Halves are narrowed together, as compilers would move the register of the
+ * first one, and in the order that is written, as they would load factors early and store columns for them. */
+CSDF_INLINE int16x8_t csdf_rescaled_eight(const csdf_ends *e, int32x4_t p, int32x4_t q, csdf_v f, csdf_v g, int plain)
 {
-    const int32x4_t a = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sums->v[n]), vld1q_f32(e->factors + 4 * n)));
-    const int32x4_t b = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sums->v[n + 1]), vld1q_f32(e->factors + 4 * n + 4)));
-    return vqaddq_s16(vqmovn_high_s32(vqmovn_s32(a), b), e->zero);
+    const int32x4_t a = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(p), (float32x4_t)f));
+    const int32x4_t b = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), (float32x4_t)g));
+    int16x8_t both;
+    __asm__ volatile("sqxtn %0.4h, %1.4s\n\tsqxtn2 %0.8h, %2.4s" : "=&w"(both) : "w"(a), "w"(b));
+    return plain ? both : vqaddq_s16(both, e->zero);
 }
 
-/* Their bytes: products rounded half to even. */
-CSDF_INLINE uint8x16_t csdf_rescaled_sixteen(const csdf_ends *e, csdf_sixteen_sums sums)
+CSDF_INLINE uint8x16_t csdf_bytes_made(const csdf_ends *e, int16x8_t low, int16x8_t high, int plain)
 {
-    const uint8x8_t low = vqmovun_s16(csdf_rescaled_eight(e, 0, &sums));
-    return veorq_u8(vqmovun_high_s16(low, csdf_rescaled_eight(e, 2, &sums)), e->flip);
+    uint8x16_t both;
+    __asm__("sqxtun %0.8b, %1.8h\n\tsqxtun2 %0.16b, %2.8h" : "=&w"(both) : "w"(low), "w"(high));
+    return plain ? both : veorq_u8(both, e->flip);
+}
+
+/* Bytes of sums, with factors that stay in registers from one pixel to the next, or do not. */
+CSDF_INLINE uint8x16_t csdf_rescaled_sixteen(const csdf_ends *e, csdf_sixteen_sums sums, int plain)
+{
+    const float *f = e->factors;
+    const int16x8_t low = csdf_rescaled_eight(e, sums.v[0], sums.v[1], csdf_load(f), csdf_load(f + 4), plain);
+    return csdf_bytes_made(e, low, csdf_rescaled_eight(e, sums.v[2], sums.v[3], csdf_load(f + 8), csdf_load(f + 12), plain), plain);
+}
+CSDF_INLINE uint8x16_t csdf_rescaled_alone(const csdf_ends *e, csdf_sixteen_sums sums, int plain)
+{
+    CSDF_LOAD_TWO(a, b, e->factors, 0);
+    const int16x8_t low = csdf_rescaled_eight(e, sums.v[0], sums.v[1], a, b, plain);
+    CSDF_LOAD_TWO(c, d, e->factors, 8);
+    return csdf_bytes_made(e, low, csdf_rescaled_eight(e, sums.v[2], sums.v[3], c, d, plain), plain);
 }
 
 /* The first n of sixteen bytes. */
@@ -82,13 +108,19 @@ CSDF_INLINE void csdf_store_sixteen(uint8_t *to, uint8x16_t x, int32_t n)
     }
 }
 
+#if CSDF_DOT_NEON == 4
+#include "simd_wide.h"
+#endif
+
 /* A tap of sixteen channels of a depthwise layer; two taps have their weights in turn, as csdf_two_taps takes them apart. */
 #define CSDF_SIXTEEN 1
 typedef int8x16x2_t csdf_two_taps;
 CSDF_INLINE csdf_two_taps csdf_two_taps_of(const int8_t *at) { return vld2q_s8(at); }
 CSDF_INLINE csdf_sixteen_sums csdf_sixteen_begun(const int32_t *at)
 {
-    const csdf_sixteen_sums sums = {{vld1q_s32(at), vld1q_s32(at + 4), vld1q_s32(at + 8), vld1q_s32(at + 12)}};
+    CSDF_LOAD_TWO(a, b, at, 0);
+    CSDF_LOAD_TWO(c, d, at, 8);
+    const csdf_sixteen_sums sums = {{(int32x4_t)a, (int32x4_t)b, (int32x4_t)c, (int32x4_t)d}};
     return sums;
 }
 CSDF_INLINE void csdf_sixteen_put(int32_t *at, csdf_sixteen_sums sums)
@@ -134,7 +166,7 @@ CSDF_INLINE csdf_column csdf_column_taps(const int8_t *w, ptrdiff_t apart)
 CSDF_INLINE csdf_sixteen_sums csdf_sixteen_column(csdf_sixteen_sums sums, csdf_column x, csdf_column w)
 {
     for (int k = 0; k < 4; k++)
-        sums.v[k] = vdotq_s32(sums.v[k], x.v[k], w.v[k]);
+        __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sums.v[k]) : "w"(x.v[k]), "w"(w.v[k]));
     return sums;
 }
 #else

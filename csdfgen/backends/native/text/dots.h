@@ -15,22 +15,8 @@ static void @name@_@pixels@(const @low@e *x, ptrdiff_t pitch, const @weight@ *we
         ptrdiff_t k = 0;
 @if by_element@
 #ifdef CSDF_DOT_BY
-        for (; k + 16 <= 4 * steps; k += 16, w += 16 * @panel@) {
-@for rows@
-            const csdf_four x@i@ = csdf_sixteen(p@i@ + k);
-@end@
-@for elements@
-            {
-                CSDF_LOAD_TWO(w0, w1, w, @low_two@);
-                @first_two@
-            }
-            {
-                CSDF_LOAD_TWO(w2, w3, w, @high_two@);
-                @last_two@
-            }
-@end@
-        }
-#endif
+        @by_element@
+#else
 @end@
         for (; k < @terms@ * steps; k += @terms@, w += @moved@) {
 @for taps@
@@ -40,6 +26,9 @@ static void @name@_@pixels@(const @low@e *x, ptrdiff_t pitch, const @weight@ *we
             const @low@four x@i@ = @low@spread(p@i@ + k); @each@
 @end@
         }
+@if by_element@
+#endif
+@end@
 @for puts@
         @low@put(@put@);
 @end@
