@@ -249,7 +249,7 @@ def _plan_loop(phased: Phased) -> Plan:
 
 def plan_repeated(phased: Phased, loop: Loop) -> Plan:
     """The plan of an image by an order that repeats."""
-    phased = replace(phased, fine=loop.fine)
+    phased = replace(phased, fine=loop.fine, most=loop.scratch)
     found = Candidate(phased, "loop", loop.order(phased.conversion), loop.bound)
     return found._finished(loop.placed(phased, found.lifetimes), 0)
 

@@ -8,7 +8,7 @@ are computed once; everything that depends on heights is computed for each.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -98,6 +98,8 @@ class Phased:
 
     sinks: layers that are completed in this order: the last ones of tiles, or parts of attentions. fine: blocks
     have only rows that are released together (see `make_buffers`). asked: `known` of `Declarations`.
+    most: actor -> bytes of scratch that its firings have, where a plan has them: slabs that are cut at the end of an image
+    do with those of whole ones.
     """
 
     options: PlanOptions
@@ -108,6 +110,7 @@ class Phased:
     sinks: tuple[str, ...] = ()
     fine: bool = False
     asked: dict[Hashable, np.ndarray] = field(default_factory=dict, repr=False)
+    most: Mapping[str, int] | None = None
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -131,7 +134,14 @@ class Phased:
     def scratch(self) -> Scratch:
         """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
         limit = self.terms.scratch
-        return self.declared.sizes(_little(self.conversion.network) if limit is None else limit)
+        found = self.declared.sizes(_little(self.conversion.network) if limit is None else limit)
+        if self.most is None:
+            return found
+        return {
+            name: np.minimum(one, self.most[name])
+            for name, one in found.items()
+            if name in self.most
+        }
 
     @cached_property
     def on_demand(self) -> Order:

@@ -67,9 +67,10 @@ class Loop:
     """An order that repeats and where its rows lie, in images of any height.
 
     before: firings of each actor in front of the period at 0, of those that fire in it. word: names of the actors that fire in
-    a period. fine: see `Phased`. arena: bytes. peak: bytes alive at most in a period. bound: lower bound of the peak of every
-    order of a period between two states that were tried. rows: of the first input in a period. turn: periods after which all
-    offsets repeat. start: firings of the order by which no row in front of the image would be alive.
+    a period. fine: see `Phased`. scratch: bytes of it for each firing of an actor. arena: bytes. peak: bytes alive at most in
+    a period. bound: lower bound of the peak of every order of a period between two states that were tried. rows: of the first
+    input in a period. turn: periods after which all offsets repeat. start: firings of the order by which no row in front of
+    the image would be alive.
     """
 
     before: Mapping[str, int]
@@ -79,6 +80,7 @@ class Loop:
     start: int
     fine: bool
     tables: Tables
+    scratch: Mapping[str, int]
     arena: int
     peak: int
     bound: int
@@ -120,9 +122,12 @@ class Loop:
         for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
             offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name])
             regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
-        for name, sizes in phased.scratch.items():
-            offsets = _offsets(len(sizes), 1, *self.tables[workspace_name(name)])
-            own = workspace_buffer(name, np.asarray(sizes).tolist(), _alignment(phased))
+        for name, needs in phased.scratch.items():
+            sizes = np.minimum(
+                needs, self.scratch.get(name, 0)
+            )  # cut slabs do with those of whole ones
+            offsets = _offsets(len(sizes), 1, *self.tables.get(workspace_name(name), (1, {0: 0})))
+            own = workspace_buffer(name, sizes.tolist(), _alignment(phased))
             workspaces.append(own)
             regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)
         total = self.arena
@@ -144,6 +149,7 @@ def _placed_loop(phased: Phased) -> Loop:
     period = find_period(phased)
     parts = _parts(period)
     total, tables = _tables(parts, _alignment(phased), phased.terms.effort)
+    total = _place_lasting(period, total, tables)
     actors, repeated = phased.conversion.actors, period.repeated
     used = np.flatnonzero(repeated.shares).tolist()
     turns = [rows // gcd(rows, one.rows) for one in parts for rows, _ in [tables[one.name]]]
@@ -155,6 +161,7 @@ def _placed_loop(phased: Phased) -> Loop:
         max(int(one.gone.max()) for one in parts) - repeated.length,
         phased.fine,
         tables,
+        {name: int(np.max(needs)) for name, needs in phased.scratch.items()},
         total,
         period.peak,
         period.bound,
@@ -275,7 +282,12 @@ def _parts(period: Period) -> list[_Part]:
     for buffer in phased.buffers:
         writer = buffer.writers[0]
         rows = _rows((0, *writer.rows), int(repeated.shares[number[writer.actor]]))
-        turn = max(0, buffer.rows // rows // 2 - 1) if rows else 0
+        if not rows:
+            continue  # see `_place_lasting`
+        whole = [one.actor for one in buffer.readers if not repeated.shares[number[one.actor]]]
+        if whole:
+            raise PlanError(f"'{whole[0]}' waits for all rows of '{buffer.name}'")
+        turn = max(0, buffer.rows // rows // 2 - 1)
         first = turn * rows
         blocks = np.array(buffer.blocks)
         start = blocks[(blocks >= first) & (blocks < first + 2 * rows)]
@@ -284,19 +296,46 @@ def _parts(period: Period) -> list[_Part]:
         gone = np.maximum.reduce(reached(buffer.readers, ends - 1)) + 1
         count = len(start) // 2
         for one, step in ((start, rows), (born, repeated.length), (gone, repeated.length)):
-            if not rows or (one[count:] - one[:count] != step).any():
+            if (one[count:] - one[:count] != step).any():
                 raise PlanError(f"rows of '{buffer.name}' do not repeat in the middle of the image")
         sizes = (ends - start) * buffer.row_bytes
         own = buffer.name, rows, buffer.row_bytes, start[:count] - first, sizes[:count]
         born, gone = (one[:count] - turn * repeated.length for one in (born, gone))
         found.append(_Part(*own, born, gone, repeated.length))
     for name, needs in phased.scratch.items():
+        if not repeated.shares[number[name]]:
+            continue
         at = np.arange(int(repeated.shares[number[name]]))
         born = repeated.times(number[name], at)
         sizes = np.full(len(at), int(np.max(needs)))
         own = workspace_name(name), len(at), 1, at, sizes
         found.append(_Part(*own, born, born + 1, repeated.length))
     return found
+
+
+def _place_lasting(period: Period, total: int, tables: Tables) -> int:
+    """Bytes with all that has no rows which repeat, for which places are added: behind the others, states that stay from the
+    first row to the last, and over the others, which are gone then, what is computed behind the last row.
+    """
+    phased, shares = period.phased, period.repeated.shares
+    number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
+    rest = [
+        (one.name, one.writers[0].actor, one.rows, one.rows * one.row_bytes)
+        for one in phased.buffers
+    ]
+    rest += [
+        (workspace_name(name), name, 1, int(np.max(one))) for name, one in phased.scratch.items()
+    ]
+    ends, alignment = [0, 0], _alignment(phased)
+    found = []
+    for name, actor, rows, size in rest:
+        if name not in tables:
+            stays = int(shares[number[actor]] > 0)
+            found.append((name, rows, stays, ends[stays]))
+            ends[stays] += -(-size // alignment) * alignment
+    behind = max(total, ends[0])
+    tables.update((name, (rows, {0: at + stays * behind})) for name, rows, stays, at in found)
+    return behind + ends[1]
 
 
 def _on_circle(

@@ -71,13 +71,12 @@ class Repeated:
 
 
 def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
-    """Firings of each actor in the shortest period, 0 for actors with one phase that nobody waits for. phases: by the names
-    of actors, in order. Raises ScheduleError for actors whose waits do not repeat.
+    """Firings of each actor in the shortest period, 0 for actors with one phase that only such actors wait for. phases: by the
+    names of actors, in order. Raises ScheduleError for actors whose waits do not repeat.
     """
     names, counts = [*phases], [*phases.values()]
     links = tuple(links)
-    waited = {link.source for link in links}
-    ends = {k for k, n in enumerate(counts) if n == 1 and k not in waited}
+    ends = _find_ends(counts, links)
     near: dict[int, list[tuple[int, Fraction]]] = {k: [] for k in range(len(phases))}
     for link in links:
         if link.target not in ends:
@@ -107,6 +106,18 @@ def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
     whole = {actor: int(rate * scale) for actor, rate in found.items()}
     least = gcd(*whole.values())
     return np.array([whole.get(k, 0) // least for k in range(len(phases))], np.int64)
+
+
+def _find_ends(counts: Sequence[int], links: Iterable[Link]) -> set[int]:
+    """Actors with one phase that only such actors wait for; those that wait come behind."""
+    waiting: dict[int, set[int]] = {k: set() for k in range(len(counts))}
+    for link in links:
+        waiting[link.source].add(link.target)
+    ends: set[int] = set()
+    for k in reversed(range(len(counts))):
+        if counts[k] == 1 and waiting[k] <= ends:
+            ends.add(k)
+    return ends
 
 
 def _rate(link: Link) -> Fraction | None:
