@@ -274,7 +274,7 @@ def _ends_inside(sampling: Sampling) -> bool:
     return all(
         ROUNDINGS[one.rounding](one, position)[0] < one.length
         for one in found
-        for position in [COORDINATES[one.coordinates](one, np.float32([one.resized - 1]))]
+        for position in [COORDINATES[one.coordinates](one, np.array([one.resized - 1], np.float32))]
     )
 
 

@@ -166,7 +166,7 @@ def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obs
     others = network.layers if taller is None else widen_for_streams(taller).layers
     if [one.op_type for one in network.layers] != [one.op_type for one in others]:
         one = network.layers[0]
-        return Obstacle(one.name, "is followed by other layers at another height", _FIXED)
+        return Obstacle(one.name, "is followed by other layers at another height", FIXED_HEIGHT)
     found = _Found(network)
     for layer, other in zip(network.layers, others, strict=True):
         reason = found.refuse(layer) or _compare(layer, other)
@@ -175,7 +175,7 @@ def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obs
     return None
 
 
-_FIXED = "plan images of one height instead"
+FIXED_HEIGHT = "plan images of one height instead"
 
 _REDUCTIONS = ("Global", "Reduce", "QLinearGlobal")
 """How names of operators begin whose results over all rows are no larger for more rows."""
@@ -226,8 +226,8 @@ class _Found:
                 return f"make it a constant: --fix {one.name}=VALUE"
         before = [one.name for one in layer.inputs if one and one.name in self.by_rows - inputs]
         if not before:
-            return _FIXED
-        return f"cut the model behind '{before[0]}' (onnx.utils.extract_model), or {_FIXED}"
+            return FIXED_HEIGHT
+        return f"cut the model behind '{before[0]}' (onnx.utils.extract_model), or {FIXED_HEIGHT}"
 
 
 def _compare(layer: Layer, other: Layer) -> str | None:

@@ -16,6 +16,7 @@ from csdfgen.errors import CsdfgenError, PlanError, ScheduleError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops.base import LEAST
+from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection, plan_repeated
 from csdfgen.planning.prepared import Phased, Prepared, prepare
@@ -72,20 +73,27 @@ class StreamPlan:
 
 
 def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> StreamPlan:
-    """The plan of images of any height of a network. Raises PlanError if no order repeats."""
+    """The plan of images of any height of a network. Raises PlanError if a layer keeps it from streaming, or no order repeats."""
+
+    def at(rows: int) -> Network:
+        return widen_for_streams(at_height(rows))
+
     height = _LOWEST
     while True:
         try:
-            return _found(at_height(height), options, kernels, at_height)
+            network, taller = at(height), at(2 * height)
+            obstacle = find_stream_obstacle(network, taller)
+            if obstacle is None:
+                return _found(network, options, kernels, at)
+            break
         except (ScheduleError, PlanError) as error:
             if height >= _TALLEST:
-                raise PlanError(
-                    f"no stream: {error.message}; cut the network in front of layers that need all rows"
-                ) from error
+                raise PlanError(f"no stream: {error.message}; {FIXED_HEIGHT}") from error
         except CsdfgenError:
             if height >= _TALLEST:
                 raise
         height *= 2
+    raise PlanError(str(obstacle))
 
 
 def _found(
