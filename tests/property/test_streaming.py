@@ -1,4 +1,6 @@
-"""Laws of operators that stream, on random layers at two heights; of the others, that they say why and what to do."""
+"""Laws of operators that stream, on random layers at two heights; of the others, that they say why and what to do. Random
+networks that stream.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+import csdfgen
+import runtime
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.ops import get_operator
 from csdfgen.ops.padding import widen
 from csdfgen.phases.streaming import RowRule, find_row_rule, find_stream_obstacle, read_rows
+from tests.builder import reference
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples import SAMPLES
+from tests.streaming_networks import Streaming, draw_streaming
 from tests.ways import some
 
 LAYERS = some(200, 10_000)
 """Random layers that are tried, of samples and of families by turns."""
+
+NETWORKS = some(12, 200)
+"""Random networks that are planned and run at random heights."""
 
 LEAST = 60
 """Rows of an image from which on its middle shows the rule of a layer of these tests."""
@@ -228,3 +237,19 @@ def obeys(at: At, rng: np.random.Generator) -> str:
 def test_layers_that_stream_obey_the_laws(number: int) -> None:
     found = [obeys(*drawn(1000 * number + k)) for k in range(LAYERS // 20)]
     assert "streams" in found
+
+
+def planned(seed: int) -> tuple[Streaming, csdfgen.StreamPlan]:
+    net = draw_streaming(seed)
+    return net, csdfgen.plan_stream(net.at(64), backend="numpy")
+
+
+@pytest.mark.parametrize("seed", range(NETWORKS))
+def test_random_networks_compute_what_onnxruntime_does_at_any_height(seed: int) -> None:
+    net, stream = planned(seed)
+    rng = np.random.default_rng(seed)
+    for rows in (net.step * int(n) for n in rng.integers(64 // net.step, 900 // net.step, 2)):
+        x = rng.standard_normal(stream.at(rows).network.inputs[0].shape).astype(np.float32)
+        found, wanted = runtime.compile(stream.at(rows))(x), reference(net.at(rows), {"x": x})
+        for name, want in wanted.items():
+            np.testing.assert_allclose(found[name], want, rtol=1e-4, atol=1e-4)

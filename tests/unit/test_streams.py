@@ -14,6 +14,7 @@ import runtime
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
+from tests.builder import Graph, reference
 from tests.unit.test_loops import MODELS, all_rows, network
 
 STEP = {"strided": 1, "with_skips": 4, "dilated": 1}
@@ -91,7 +92,7 @@ def test_low_images_are_their_own_templates(name: str) -> None:
 
 
 def test_a_network_that_needs_all_rows_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"waits for.*cut the network in front"):
+    with pytest.raises(PlanError, match=r"'softmax\d+' needs all rows at once, .*; cut the model"):
         csdfgen.plan_stream(all_rows(64), backend="numpy")
 
 
@@ -104,3 +105,24 @@ def test_a_model_in_a_file_is_read_at_other_heights(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(MODELS["strided"](64), path)
     assert csdfgen.plan_stream(csdfgen.load(path), backend="numpy").at(100).planned_bytes
+
+
+def summed(rows: int, pool: str) -> onnx.ModelProto:
+    """Layers behind a reduction of all rows, with and without a result of their own by rows."""
+    graph = Graph(opset=17)
+    x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, rows, 8)), 8, strides=[2, 2]))
+    settings = {"axes": [2, 3], "keepdims": 1} if pool == "ReduceMean" else {}
+    one = graph.node("Flatten", graph.node(pool, graph.node("Tanh", graph.conv(x, 8)), **settings))
+    weights = graph.constant(graph.rng.standard_normal((8, 5)).astype(np.float32))
+    y = graph.node("Softmax", graph.node("Gemm", graph.node("Sigmoid", one), weights))
+    return graph.model(y, graph.conv(x, 2), checked=False)
+
+
+@pytest.mark.parametrize("pool", ["GlobalAveragePool", "GlobalMaxPool", "ReduceMean"])
+def test_layers_behind_the_last_row(pool: str) -> None:
+    stream = csdfgen.plan_stream(summed(64, pool), backend="numpy")
+    for rows in (31, stream.least + 5):
+        x = np.random.default_rng(rows).standard_normal((1, 3, rows, 8)).astype(np.float32)
+        found, wanted = runtime.compile(stream.at(rows))(x), reference(summed(rows, pool), {"x": x})
+        for name, want in wanted.items():
+            np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-5)

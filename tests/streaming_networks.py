@@ -1,0 +1,201 @@
+"""Random networks that stream: strides and resizes, skips over them, pads of every kind, joined channels, states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from tests.builder import Graph
+
+__all__ = ["Streaming", "draw_streaming"]
+
+WIDTH = 6
+
+Tensor = str
+
+
+class Streaming(NamedTuple):
+    """A network at any height that is a multiple of `step`."""
+
+    at: Callable[[int], onnx.ModelProto]
+    step: int
+
+
+class _Growing:
+    """A network in the making. image: whether rows have columns. scale: rows of the input for one of the tensor. step: of all
+    of them, the largest.
+    """
+
+    def __init__(self, seed: int, rows: int) -> None:
+        self.rng, self.graph = np.random.default_rng(seed), Graph(seed, opset=19)
+        self.image = bool(self.rng.random() < 0.7)
+        self.scale = self.step = 1
+        channels = int(self.rng.integers(1, 5))
+        self.x = self.graph.input("x", (1, channels, rows, WIDTH)[: 3 + self.image])
+        self.others: list[Tensor] = []
+
+    def pick(self, *values: int) -> int:
+        return int(self.rng.choice(values))
+
+    @property
+    def channels(self) -> int:
+        return self.graph.channels[self.x]
+
+    def window(
+        self,
+        kind: str,
+        size: int,
+        *,
+        channels: int,
+        stride: int = 1,
+        begin: int = 0,
+        end: int = 0,
+        dilation: int = 1,
+    ) -> Tensor:
+        """A convolution or a pool along the rows, of three columns."""
+        across = 3 if self.image and kind == "Conv" else 1
+        graph, shape = self.graph, [size, across][: 1 + self.image]
+        side = [across // 2][: self.image]
+        attributes: dict[str, Any] = {
+            "kernel_shape": shape,
+            "strides": [stride, 1][: 1 + self.image],
+            "pads": [begin, *side, end, *side],
+        }
+        if kind.startswith("Conv"):
+            attributes["dilations"] = [dilation, 1][: 1 + self.image]
+            sizes = (
+                (self.channels, channels) if kind == "ConvTranspose" else (channels, self.channels)
+            )
+            scale = np.sqrt(size * across * self.channels)
+            weights = self.rng.standard_normal((*sizes, *shape)) / scale
+            return graph.node(
+                kind,
+                self.x,
+                graph.constant(weights.astype(np.float32)),
+                channels=channels,
+                **attributes,
+            )
+        return graph.node(kind, self.x, **attributes)
+
+    # Patterns, each of which puts something behind the network ------------------------------------
+
+    def convolve(self) -> None:
+        """Same rows: both sides, or those before alone."""
+        size, dilation = self.pick(1, 3, 5), self.pick(1, 1, 2, 4)
+        pad = (size - 1) * dilation
+        begin = self.pick(pad, pad // 2)
+        self.x = self.window(
+            "Conv", size, channels=self.pick(2, 4), begin=begin, end=pad - begin, dilation=dilation
+        )
+
+    def activate(self) -> None:
+        self.x = self.graph.node(
+            str(self.rng.choice(["Relu", "Sigmoid", "Tanh", "HardSwish"])), self.x
+        )
+
+    def pool(self) -> None:
+        kind = str(self.rng.choice(["MaxPool", "AveragePool"]))
+        self.x = self.window(kind, 3, channels=self.channels, begin=1, end=1)
+
+    def pad(self) -> None:
+        """Rows in front and behind, of which a window takes as many away."""
+        mode = str(self.rng.choice(["constant", "edge", "reflect"]))
+        begin, end = self.pick(0, 1, 2, 3), self.pick(0, 1, 2)
+        sides = [0] * self.image
+        pads = self.graph.constant(np.array([0, 0, begin, *sides, 0, 0, end, *sides], np.int64))
+        self.x = self.graph.node("Pad", self.x, pads, mode=mode)
+        self.x = self.window("Conv", begin + end + 1, channels=3)
+
+    def add(self) -> None:
+        before, self.x = self.x, self.window("Conv", 3, channels=self.channels, begin=1, end=1)
+        self.x = self.graph.node("Add", before, self.x)
+
+    def join(self) -> None:
+        before = self.x
+        self.convolve()
+        channels = self.graph.channels[before] + self.channels
+        self.x = self.graph.node("Concat", before, self.x, axis=1, channels=channels)
+
+    def go_down(self) -> None:
+        kind = str(self.rng.choice(["Conv", "MaxPool", "AveragePool"]))
+        size = self.pick(2, 4)
+        pad = (size - 2) // 2
+        self.x = self.window(kind, size, channels=self.channels, stride=2, begin=pad, end=pad)
+        self.scale *= 2
+        self.step = max(self.step, self.scale)
+
+    def go_up(self) -> None:
+        self.scale //= 2
+        kind = str(self.rng.choice(["nearest", "linear", "transposed"]))
+        if kind == "transposed":
+            self.x = self.window(
+                "ConvTranspose", 4, channels=self.channels, stride=2, begin=1, end=1
+            )
+            return
+        scales = self.graph.constant(np.array([1, 1, 2, 1][: 3 + self.image], np.float32))
+        where = "asymmetric" if kind == "nearest" else "half_pixel"
+        attributes: dict[str, Any] = {
+            "mode": kind,
+            "coordinate_transformation_mode": where,
+            "nearest_mode": "floor",
+        }
+        self.x = self.graph.node("Resize", self.x, "", scales, **attributes)
+
+    def skip(self) -> None:
+        """Down, something, and up again to what was before."""
+        before = self.x
+        self.go_down()
+        self.grow(self.pick(1, 2))
+        self.go_up()
+        channels = self.graph.channels[before] + self.channels
+        self.x = self.graph.node("Concat", before, self.x, axis=1, channels=channels)
+
+    def remember(self) -> None:
+        """A state along the rows."""
+        graph, size, kind = self.graph, 3, str(self.rng.choice(["GRU", "LSTM", "RNN"]))
+        gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[kind] * size
+        w, r = (
+            graph.constant((self.rng.standard_normal((1, gates, n)) / 2).astype(np.float32))
+            for n in (self.channels, size)
+        )
+        steps = graph.node("Transpose", self.x, perm=[2, 0, 1])
+        steps = graph.node(kind, steps, w, r, hidden_size=size)
+        steps = graph.node("Squeeze", steps, graph.constant(np.array([1], np.int64)))
+        self.x = graph.node("Transpose", steps, perm=[1, 2, 0], channels=size)
+
+    def grow(self, count: int) -> None:
+        plain = [
+            self.convolve,
+            self.convolve,
+            self.activate,
+            self.pool,
+            self.pad,
+            self.add,
+            self.join,
+        ]
+        for _ in range(count):
+            some = [*plain, self.skip] if self.scale <= 2 else plain
+            some[int(self.rng.integers(len(some)))]()
+
+
+def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
+    net = _Growing(seed, rows)
+    net.grow(net.pick(1, 2, 3))
+    if net.pick(0, 1):
+        net.go_down()
+        net.grow(1)
+    if not net.image and net.pick(0, 1):
+        net.remember()
+    before = net.x
+    net.grow(net.pick(1, 2))
+    net.convolve()
+    outputs = [before] if net.pick(0, 0, 0, 1) and before not in ("x", net.x) else []
+    return net.graph.model(*outputs, net.x, checked=False), net.step
+
+
+def draw_streaming(seed: int) -> Streaming:
+    """A random network."""
+    return Streaming(lambda rows: _grown(seed, rows)[0], _grown(seed, 64)[1])
