@@ -9,18 +9,22 @@ import numpy as np
 from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.source import TEXT, Unit
 from csdfgen.emission.times import SAMPLES, list_inputs
+from csdfgen.errors import PlanError, option
 
 _TOLERANCE = 1e-3
 """Largest difference of floats, relative to the largest of them; integers are equal."""
 
 
 def check_source(unit: Unit, outputs: Mapping[str, np.ndarray]) -> Iterator[str]:
-    """NAME_check.c. outputs: the expected ones for the inputs that `times.make_inputs` makes."""
+    """NAME_check.c. outputs: the expected ones for the inputs that `times.make_inputs` makes. Raises PlanError if none of them
+    can be compared.
+    """
     expected = []
     for word, kind, name in unit.results():
         flat = outputs[name].ravel()
         values = flat[:: max(1, -(-flat.size // SAMPLES))]
-        if values.size and kind != "uint16_t" and np.isfinite(values).all():
+        halves = kind == "uint16_t" and flat.dtype != np.uint16
+        if values.size and not halves and np.isfinite(values).all():
             floats = kind in ("float", "double")
             texts = [f"{value:.9e}" if floats else str(int(value)) for value in values]
             expected.append(
@@ -35,6 +39,10 @@ def check_source(unit: Unit, outputs: Mapping[str, np.ndarray]) -> Iterator[str]
                     ],
                 }
             )
+    if not expected:
+        raise PlanError(
+            f"{option('check')} compares floats of 32 and 64 bits and integers that are finite; no output is one"
+        )
     return fill_template(
         TEXT / "net_check.c",
         **unit.words,

@@ -64,7 +64,9 @@ sigval size socklen ssize stack suseconds thrd timer tss u_quad u_register ucont
 """)
 """Names that with _t are types of C, POSIX or Zephyr; some also with 64 behind them."""
 
-_SIZED = re.compile(r"(u_?|b)?(int|float|poly|q|char)(_least|_fast)?\d+(x\d+)*|pthread_.*")
+_SIZED = re.compile(
+    r"(u_?|b)?(int|float|poly|q|char)(_least|_fast)?\d+(x\d+)*|[su](8|16|32|64)|pthread_.*"
+)
 """The same of numbers, those of Arm too, and of threads."""
 
 

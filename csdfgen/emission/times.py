@@ -43,11 +43,12 @@ class Timed:
 
 
 def make_inputs(tensor: Tensor) -> np.ndarray:
-    """The values of an input: between -1 and 1 for floats, any bytes, else zeros."""
+    """The values of an input: between -1 and 1 for floats, any integers of 8 bits and signed ones of 16, else zeros."""
     count = prod(tensor.shape)
-    if tensor.dtype in ("int8", "uint8"):
-        bytes_ = (np.arange(count, dtype=np.uint64) * _STEP) % 2**32 // 2**24
-        return bytes_.astype(np.uint8).view(tensor.dtype).reshape(tensor.shape)
+    if tensor.dtype in ("int8", "uint8", "int16"):
+        width = np.dtype(tensor.dtype).itemsize
+        words = (np.arange(count, dtype=np.uint64) * _STEP) % 2**32 >> np.uint64(32 - 8 * width)
+        return words.astype(f"u{width}").view(tensor.dtype).reshape(tensor.shape)
     if tensor.dtype not in ("float32", "float64"):
         return np.zeros(tensor.shape, tensor.dtype)
     numbers = (np.arange(count, dtype=np.uint64) * _STEP) % 2**32 // 2**16
@@ -119,8 +120,8 @@ def list_inputs(unit: Unit) -> list[dict[str, str]]:
 
 def _value(kind: str) -> str:
     """What an input of that type has at k."""
-    if kind in ("int8_t", "uint8_t"):
-        return f"({kind})((uint32_t)k * {_STEP}u >> 24)"
+    if kind in ("int8_t", "uint8_t", "int16_t"):
+        return f"({kind})((uint32_t)k * {_STEP}u >> {16 if kind == 'int16_t' else 24})"
     if kind not in ("float", "double"):
         return "0"
     return f"({kind})((float)((uint32_t)k * {_STEP}u >> 16) / 32768.0f - 1.0f)"

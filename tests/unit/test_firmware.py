@@ -14,7 +14,7 @@ from benchmarks.bench_boards import stack_of
 from csdfgen.emission.emit import emit
 from csdfgen.emission.targets import TARGETS
 from tests.board_networks import NETWORKS, absent, feeds_of, plan_of
-from tests.command import Call
+from tests.command import Call, refused
 from tests.emitted import Program, run
 from tests.models import onnxruntime_outputs
 from tests.native_steps import compiler_missing
@@ -237,6 +237,37 @@ def test_a_self_test(name: str, batch: int, call: Call) -> None:
     Path("c/net_weights.c").write_text(re.sub(r"0x[0-9a-f]{8}u", "0x3f3f3f3fu", text))
     run("make", "-s", "OPTIMIZE=-O0", "net", folder=Path("c"))
     assert 0 < subprocess.run(["c/net"]).returncode <= 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "compared"),
+    [
+        ("FLOAT16", "Relu", 0),
+        ("BFLOAT16", "Relu", 0),
+        ("FLOAT", "Log", 0),
+        ("UINT16", "Max", 1),
+        ("INT16", "Max", 24),
+    ],
+)
+def test_a_self_test_that_compares_nothing_is_refused(
+    kind: str, operator: str, compared: int, call: Call
+) -> None:
+    """Outputs of 16-bit floats, or that are not finite; integers of 16 bits are compared. compared: different values."""
+    code = onnx.TensorProto.DataType.Value(kind)
+    x, y = (onnx.helper.make_tensor_value_info(name, code, [1, 2, 4, 3]) for name in "xy")
+    inputs = ["x"] * (1 + (operator == "Max"))
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, inputs, ["y"])], "g", [x], [y])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), "net.onnx")
+    done = call("emit-c", "net.onnx", "-o", "c", "--check", "--target", "generic")
+    if not compared:
+        assert "--check compares" in refused(done) and not Path("c").exists()
+        return
+    values = Path("c/net_check.c").read_text().partition("wanted[24] = {")[2].partition("}")[0]
+    assert done.code == 0 and len(set(values.split())) >= compared
+    Path("c/main.c").write_text(_CHECKED)
+    run("make", "-s", "OPTIMIZE=-O0", "CC=cc -Werror", "net", folder=Path("c"))
+    run("c/net")
 
 
 def flat_outputs(name: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
