@@ -16,7 +16,7 @@ from math import gcd, lcm
 
 import numpy as np
 
-from csdfgen.errors import PlanError
+from csdfgen.errors import PlanError, ScheduleError
 from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import divided_tensor, least_auto_height
@@ -184,15 +184,21 @@ def find_period(phased: Phased) -> Period:
     problem = build_problem(phased.conversion, phased.buffers, phased.scratch)
     shares = find_shares(_phases(phased.conversion), problem.links)
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
-    found = []
+    found, failed = [], list[ScheduleError]()
     for policy in _ORDERS:
         order = order_by_policy(phased.conversion, policy)
         firings = np.array([problem.base[number[actor]] + phase for actor, phase in order])
-        start = find_repeated(problem, firings, shares)
+        try:
+            start = find_repeated(problem, firings, shares)
+        except ScheduleError as error:  # of several inputs, `eager` takes one first, whole
+            failed.append(error)
+            continue
         repeated, peak, bound = improve_repeated(problem, start, phased.terms.effort)
         first = int(np.flatnonzero(shares)[0])
         repeated = repeated.moved(-(int(repeated.before[first]) // int(shares[first])))
         found.append(Period(phased, problem, repeated, peak, bound))
+    if not found:
+        raise failed[0]
     return min(found, key=lambda one: one.peak)
 
 

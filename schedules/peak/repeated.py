@@ -138,16 +138,17 @@ def find_repeated(problem: Problem, order: Array, shares: Array) -> Repeated:
     length = int(shares.sum())
     same = np.zeros(1, bool) if len(word) <= length else word[:-length] == word[length:]
     edges = np.concatenate([[-1], np.flatnonzero(~same), [len(same)]])
-    longest = int(np.argmax(np.diff(edges)))
-    start, stop = int(edges[longest]) + 1, int(edges[longest + 1])
-    if stop - start < length:
-        raise ScheduleError(
-            f"the order of {len(word):,} firings repeats for {stop - start:,}, less than a period of {length:,}"
-        )
-    start += (stop - start - length) // 2
-    before = np.bincount(word[:start], minlength=len(shares))
-    found = Repeated(before, word[start : start + length], shares)
-    assert (np.bincount(found.word, minlength=len(shares)) == shares).all()
+    for at in np.argsort(np.diff(edges), kind="stable")[::-1]:
+        start, stop = int(edges[at]) + 1, int(edges[at + 1])
+        if stop - start < length:
+            raise ScheduleError(
+                f"the order of {len(word):,} firings repeats for {stop - start:,}, less than a period of {length:,}"
+            )
+        start += (stop - start - length) // 2
+        before = np.bincount(word[:start], minlength=len(shares))
+        found = Repeated(before, word[start : start + length], shares)
+        if (np.bincount(found.word, minlength=len(shares)) == shares).all():
+            break  # firings of some actors alone repeat, too
     twice = np.tile(found.word, 2).astype(">i4").tobytes()  # in which bytes compare as numbers do
     first = min(range(length), key=lambda k: twice[4 * k : 4 * (k + length)])
     return found.rotated(first)  # the same wherever the middle is
