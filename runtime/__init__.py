@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -23,15 +23,24 @@ if TYPE_CHECKING:
     from csdfgen.files import Fields
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
+    from csdfgen.planning.streams import StreamPlan
     from csdfgen.program.steps import CompiledFrame
     from runtime.bound import Watcher
     from runtime.choosing import TableProgram
     from runtime.session import Executable, OnRows
+    from runtime.stream import StreamProgram
 
 __all__ = ["compile", "compile_table", "open", "run"]
 
 
-def compile(  # shadows the builtin, which is not used here
+@overload
+def compile(
+    plan: StreamPlan, *, threads: int = 1, backend: str = "", cl_device: str = "", weights: str = ""
+) -> StreamProgram: ...
+
+
+@overload
+def compile(
     plan: Plan,
     *,
     taps: Iterable[str] = (),
@@ -40,8 +49,21 @@ def compile(  # shadows the builtin, which is not used here
     watchers: Mapping[str, Watcher] | None = None,
     cl_device: str = "",
     weights: str = "",
-) -> Executable:
-    """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
+) -> Executable: ...
+
+
+def compile(  # shadows the builtin, which is not used here
+    plan: Plan | StreamPlan,
+    *,
+    taps: Iterable[str] = (),
+    threads: int = 1,
+    backend: str = "",
+    watchers: Mapping[str, Watcher] | None = None,
+    cl_device: str = "",
+    weights: str = "",
+) -> Executable | StreamProgram:
+    """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`. Of a plan of a stream (`csdfgen.plan_stream`)
+    a program for rows as they come: `for rows in compile(plan).stream(source)`; it takes no taps and no watchers.
 
     taps: names of tensors whose values are kept (`Executable.taps`).
     threads: number of threads that share the work of large steps. In numpy these are the threads of the
@@ -59,14 +81,20 @@ def compile(  # shadows the builtin, which is not used here
     from csdfgen.backends.registry import choose_backend, replace_backend
     from csdfgen.errors import PlanError, option
     from csdfgen.planning.plan import Plan
+    from csdfgen.planning.streams import StreamPlan
     from runtime.session import Executable
+    from runtime.stream import StreamProgram
 
-    _check(plan, Plan, "csdfgen.plan")
+    if not isinstance(plan, StreamPlan):
+        _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
     if weights and weights != plan.options.weights:
         plan = replace(plan, options=replace(plan.options, weights=weights))
     kernels = choose_backend(replace_backend(plan.options, backend, cl_device))
     try:
+        if isinstance(plan, StreamPlan):
+            _refuse(taps=taps, watchers=watchers)
+            return StreamProgram(plan, threads, kernels)
         return Executable(plan, taps, threads, kernels, watchers)
     except PlanError as error:
         if kernels.name == made_for:
@@ -91,6 +119,17 @@ def compile_table(
     options = table.entries[0].plan.options
     kernels = choose_backend(replace_backend(options, backend, cl_device))
     return TableProgram(table, threads, kernels)
+
+
+def _refuse(**given: object) -> None:
+    """Raises InputError for what streams do not take."""
+    from csdfgen.errors import InputError, option
+
+    for name, value in given.items():
+        if value:
+            raise InputError(
+                f"{option(name)}: a stream keeps no tensors; compile a plan of an image"
+            )
 
 
 def _check(given: object, kind: type, maker: str) -> None:

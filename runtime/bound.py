@@ -389,9 +389,25 @@ class BoundProgram:
 
     @property
     def _whole(self) -> View:
-        """All bytes of the arena as one row."""
-        size = self.program.pools[ARENA] + GUARD_BYTES
-        return View(ARENA, (0,), (size,), (1,), Format("uint8"))
+        """All bytes of the arena as one row, with its guard bytes."""
+        return _bytes_of(ARENA, self.program.pools[ARENA] + GUARD_BYTES)
+
+    # State ---------------------------------------------------------------------------------------
+
+    def read_pools(self) -> list[np.ndarray]:
+        """Copies of the bytes of all pools."""
+        pools = self.program.pools.items()
+        return [self._memory.read(_bytes_of(*one))[0].copy() for one in pools]
+
+    def write_pools(self, values: Sequence[np.ndarray]) -> None:
+        """Have the bytes that `read_pools` has read before, in this memory or another."""
+        for one, found in zip(self.program.pools.items(), values, strict=True):
+            self._memory.write(_bytes_of(*one), found[None])
+
+
+def _bytes_of(pool: str, size: int) -> View:
+    """The first bytes of a pool as one row."""
+    return View(pool, (0,), (size,), (1,), Format("uint8"))
 
 
 class _Looks:

@@ -8,6 +8,7 @@ tables (rows of a slab, pieces of a map, dimensions of an array). Every constant
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -165,6 +166,7 @@ class Constants:
         self._tables: dict[tuple[str, tuple[Any, ...]], Ref] = {}
         self._lengths: dict[Ref, int] = {}
         self._still: set[Ref] = set()
+        self._described: dict[Ref, Any] = {}
         self._owners: dict[int, int] = {}
         self._arrays: dict[int, tuple[np.ndarray, Ref]] = {}
         self._dense: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -225,6 +227,30 @@ class Constants:
             row._make([places.get(v, v) if type(v) is Ref else v for v in row]) for row in rows
         ]
         return self.table(ref.pool, found)
+
+    def describe(self, ref: Ref | None) -> Any:
+        """A place by what is there: equal for constants that were made twice, and for one place of what is no constant."""
+        if ref is None or (ref.pool != WEIGHTS and ref not in self._lengths):
+            return ref
+        if ref not in self._described:
+            self._described[ref] = self._describe(ref)
+        return self._described[ref]
+
+    def _describe(self, ref: Ref) -> Any:
+        if ref.pool == WEIGHTS:
+            start, values = self.block(ref.offset)
+            if ref.offset > start:
+                return self.describe(Ref(WEIGHTS, start)), ref.offset - start
+            return hashlib.sha256(values.data).digest()
+        rows, pool = self.rows_of(ref), find_row_pool(ref)
+        if pool == WEIGHTS:
+            rows = [at if at == PADDING else self.describe(Ref(pool, at)) for at in rows]
+        return ref.pool, tuple(
+            tuple(self.describe(one) if type(one) is Ref else one for one in row)
+            if type(row) is not tuple and isinstance(row, tuple)
+            else row
+            for row in rows
+        )
 
     # Arrays --------------------------------------------------------------------------------------
 

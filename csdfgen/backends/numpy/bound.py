@@ -106,7 +106,8 @@ def _given(
 
 def _part_of(opened: _Opened, part: tuple[slice, ...]) -> np.ndarray:
     (array, first), (rows, *rest) = opened, part
-    return array[(slice(rows.start - first, rows.stop - first), *rest)]
+    there = slice(rows.start - first, rows.stop - first), *rest
+    return array[there]
 
 
 # Prepared calls as instructions, and back ---------------------------------------------------------

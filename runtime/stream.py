@@ -1,0 +1,460 @@
+"""Streams: rows are pushed as they come, in any number, and rows of the outputs come back as soon as they are complete.
+
+    frame = runtime.compile(csdfgen.plan_stream("model.onnx"))
+    for outputs in frame.stream(rows):     # any iterable of arrays
+        ...
+    stream = frame.open()                  # or by hand; each stream has memory of its own
+    outputs = stream.push(rows)
+    outputs = stream.finish()
+
+A plan of a stream repeats: instructions and offsets are the same after a turn. So the program is that of a low image, a
+template, whose middle is executed again and again on arrays that are numbered as if they were its rows. The last rows, whose
+number is known at the end alone, are those of the template with as many rows behind the last whole turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from csdfgen.backends.registry import choose_backend
+from csdfgen.errors import InputError, PlanError
+from csdfgen.lowering.program import Program, lower
+from csdfgen.model.describe import format_repr, mebibytes
+from csdfgen.model.network import Tensor
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import Mode
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.streams import StreamPlan
+from csdfgen.program.instructions import view_bytes
+from csdfgen.program.steps import Backend
+from runtime.bound import BoundProgram, add_guards
+from runtime.kept_state import pack_state, unpack_state
+from runtime.segments import Runner, Segments
+from runtime.session import Turn
+
+__all__ = ["Rows", "Stream", "StreamProgram"]
+
+Rows = np.ndarray | Mapping[str, np.ndarray]
+"""Rows of the only input, or of some inputs by name, with the axes of the network."""
+
+_ENDINGS = 4
+"""Templates that are kept for the ends of streams."""
+
+_PIECE = 1 << 22
+"""Bytes of an array that are pushed at a time."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What repeats: the first segment, how many there are, and how many rows of each input and output."""
+
+    first: int
+    count: int
+    fed: Sequence[int]
+    made: Sequence[int]
+
+    def split(self, number: int) -> tuple[int, int]:
+        """(whole turns that are left out, segment of the template) of a segment of a stream."""
+        turns, place = divmod(max(0, number - self.first), self.count)
+        return turns, min(number, self.first) + place
+
+
+class Chunk(NamedTuple):
+    """Segments [start, stop) of a template. left_out: turns in front of them. done: firings of the first that are done."""
+
+    left_out: int
+    start: int
+    stop: int
+    done: int = 0
+
+    def rows(self, counts: np.ndarray, turn: Sequence[int]) -> list[int]:
+        """How many rows there are behind it. counts: in a template; turn: in a turn."""
+        return [
+            low + self.left_out * more
+            for low, more in zip(counts[self.stop].tolist(), turn, strict=True)
+        ]
+
+
+class StreamProgram:
+    """A compiled plan of a stream. Streams of one program share its instructions and weights, and threads that use them wait
+    for each other.
+
+    threads, kernels: as in `Executable`. Raises PlanError for a plan whose instructions do not repeat.
+    """
+
+    def __init__(self, plan: StreamPlan, threads: int = 1, kernels: Backend | None = None) -> None:
+        self.plan, self.lock = plan, Turn()
+        self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
+        self._template = plan.at(plan.least + plan.turn)  # two turns, which are compared
+        network = self._template.network
+        for layer in network.layers:
+            if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
+                raise PlanError(
+                    f"layer '{layer.name}' adds up all rows, whose number no stream knows; name the outputs before it"
+                )
+        self.inputs: dict[str, Tensor] = {one.name: one for one in network.inputs}
+        self.outputs: dict[str, Tensor] = {
+            one.name: one.tensor for one in network.outputs if one.tensor is not None
+        }
+        self.constants = {
+            one.name: one.constant for one in network.outputs if one.constant is not None
+        }
+        self.segments = self._cut(lower(self._template, self.kernels))
+        self.turns = self._find_turns()
+        self._endings: OrderedDict[int, tuple[Plan, Segments]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return format_repr(
+            "StreamProgram",
+            self.plan.network.name,
+            backend=self.kernels.name,
+            turn=self.plan.turn,
+            arena=mebibytes(self.plan.planned_bytes),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for programs that do the same in the same places."""
+        program, found = self.segments.program, hashlib.sha256()
+        for part in (
+            self.kernels.name,
+            self.kernels.code,
+            program.pools,
+            program.instructions,
+            program.code,
+        ):
+            found.update(repr(part).encode())
+        for block in program.constants.blocks:
+            found.update(view_bytes(block.values))
+        return found.hexdigest()
+
+    def _cut(self, program: Program) -> Segments:
+        return Segments.of(program, [*self.inputs], [*self.outputs])
+
+    def _find_turns(self) -> Turns:
+        one = self.segments
+        count = self.plan.turn // int(one.fed[1, 0])
+        first = one.find_body(count)
+        ends = first + count
+        fed, made = ((rows[ends] - rows[first]).tolist() for rows in (one.fed, one.made))
+        return Turns(first, count, fed, made)
+
+    def ending(self, rows: int, done: int) -> tuple[Plan, Segments, int]:
+        """(template, its segments, turns that are left out) for the end of a stream of so many rows, so many of whose segments
+        are done. Raises ModelError, InputError or PlanError for a number of rows that the network does not take.
+        """
+        low, turns = self.plan.template(rows)
+        while turns and done - turns * self.turns.count < self.turns.first:
+            low, turns = low + self.plan.turn, turns - 1
+        return *self._end_at(low), turns
+
+    def _end_at(self, low: int) -> tuple[Plan, Segments]:
+        """A template of so many rows."""
+        if low not in self._endings:
+            plan = self.plan.at(low)
+            self._endings[low] = plan, self._cut(lower(plan, self.kernels))
+            while len(self._endings) > _ENDINGS:
+                self._endings.popitem(last=False)
+        return self._endings[low]
+
+    def count_rows(self, rows: int) -> dict[str, int]:
+        """Rows of each output of a stream of so many rows of its first input. Raises as `ending`."""
+        low, turns = self.plan.template(rows)
+        _, segments = self._end_at(low)
+        made = Chunk(turns, 0, len(segments)).rows(segments.made, self.turns.made)
+        return dict(zip(self.outputs, made, strict=True))
+
+    def open(self, resume: bytes | None = None) -> Stream:
+        """A stream from its first row on, or from where another one was saved. Raises InputError for what no stream of this
+        program has saved.
+        """
+        return Stream(self, resume)
+
+    def stream(self, source: Rows | Iterable[Rows]) -> Iterator[dict[str, np.ndarray]]:
+        """Rows of the outputs, each time that some are complete, as new arrays. source: rows, array by array, or an array of
+        all. Raises InputError as `Stream.push` and `Stream.finish`.
+        """
+        stream = self.open()
+        for rows in self._pieces(source):
+            found = stream.push(rows)
+            if found:
+                yield found
+        found = stream.finish()
+        if found:
+            yield found
+
+    def _pieces(self, source: Rows | Iterable[Rows]) -> Iterable[Rows]:
+        """Parts of arrays of all rows; what is given in parts, as it is."""
+        if isinstance(source, np.ndarray):
+            return self._cut_array(source)
+        if isinstance(source, Mapping):
+            return [source]
+        return source
+
+    def _cut_array(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        tensor = next(iter(self.inputs.values()))
+        if rows.ndim != len(tensor.shape):
+            yield rows  # which is refused by its shape
+            return
+        step = max(1, _PIECE // tensor.row_bytes)
+        for start in range(0, _count_rows(tensor, rows), step):
+            yield _slice(tensor, rows, start, start + step)
+
+    def bind(self, plan: Plan, segments: Segments, memory: Any) -> Runner:
+        """A template in the memory of a stream."""
+        return Runner(BoundProgram(plan, self.kernels, memory=memory), segments)
+
+    def runner(self, memory: Any) -> Runner:
+        """The template of which every stream executes all but its end."""
+        return self.bind(self._template, self.segments, memory)
+
+    def allocate(self) -> Any:
+        """Memory for a stream."""
+        return self.kernels.allocate(add_guards(self.segments.program.pools))
+
+
+class Stream:
+    """Rows that come in and go out, see `StreamProgram`; for one thread at a time. The arrays that it returns are new ones."""
+
+    def __init__(self, program: StreamProgram, resume: bytes | None = None) -> None:
+        self.program, self._memory = program, program.allocate()
+        self._runner = program.runner(self._memory)
+        self.reset()
+        if resume is not None:
+            self._resume(resume)
+
+    def reset(self) -> None:
+        """Start again with row 0."""
+        self._done, self._ended = 0, ""
+        self._fed = [0] * len(self.program.inputs)
+        self._made = [0] * len(self.program.outputs)
+        self._waiting: list[np.ndarray | None] = [None] * len(self.program.inputs)
+
+    @property
+    def rows_in(self) -> dict[str, int]:
+        """How many rows of each input were pushed."""
+        return dict(zip(self.program.inputs, self._pushed(), strict=True))
+
+    @property
+    def rows_out(self) -> dict[str, int]:
+        """How many rows of each output were returned."""
+        return dict(zip(self.program.outputs, self._made, strict=True))
+
+    def _pushed(self) -> list[int]:
+        tensors = self.program.inputs.values()
+        waiting = map(_count_rows, tensors, self._waiting)
+        return [fed + more for fed, more in zip(self._fed, waiting, strict=True)]
+
+    # Rows in, rows out ---------------------------------------------------------------------------
+
+    def push(self, rows: Rows) -> dict[str, np.ndarray]:
+        """Take any number of rows, and return those of the outputs that they complete, by name; outputs without any are left
+        out. An input without an axis of rows is given once, whole. Raises InputError for rows that do not fit, and behind
+        the end of the stream.
+        """
+        with self.program.lock:
+            self._check_open()
+            given = self._checked(rows)
+            for number, (tensor, array) in given.items():
+                before = self._waiting[number]
+                self._waiting[number] = (
+                    array if before is None else np.concatenate([before, array], tensor.row_axis)
+                )
+            found = self._run(self._runner, list(self._chunks()))
+            for number, (_, array) in given.items():
+                if self._waiting[number] is array:  # the caller's
+                    self._waiting[number] = array.copy()
+            return found
+
+    def finish(self) -> dict[str, np.ndarray]:
+        """End the stream, and return the rows that are not returned yet; outputs that need all rows are among them. Raises
+        InputError or ModelError if the network does not take so many rows; further ones may then be pushed.
+        """
+        program = self.program
+        with program.lock:
+            self._check_open()
+            pushed = self._pushed()
+            if not pushed[0]:
+                raise InputError(f"no row of '{next(iter(program.inputs))}' was pushed")
+            plan, segments, turns = program.ending(pushed[0], self._done)
+            for name, count, low, turn in zip(
+                program.inputs, pushed, segments.fed[-1].tolist(), program.turns.fed, strict=True
+            ):
+                if count != low + turns * turn:
+                    raise InputError(
+                        f"{count} rows of '{name}' were pushed, {low + turns * turn} are needed for {pushed[0]} of "
+                        f"'{next(iter(program.inputs))}'"
+                    )
+            runner = program.bind(plan, segments, self._memory)
+            found = self._run(runner, [self._last_chunk(segments, turns)])
+            self._ended = "is finished"
+            return {**found, **program.constants}
+
+    # Interruptions -------------------------------------------------------------------------------
+
+    def save(self) -> bytes:
+        """All that it takes to go on later, in a process with the same program (`StreamProgram.open`). Raises InputError behind
+        the end of the stream.
+        """
+        with self.program.lock:
+            self._check_open()
+            there = [rows for rows in self._waiting if rows is not None]
+            facts = {
+                "program": self.program.digest, "done": self._done, "fed": self._fed, "made": self._made,
+                "waiting": [rows is not None for rows in self._waiting],
+            }  # fmt: skip
+            return pack_state(facts, [*self._runner.bound.read_pools(), *there])
+
+    def _resume(self, state: bytes) -> None:
+        facts, arrays = unpack_state(state)
+        if facts["program"] != self.program.digest:
+            raise InputError(
+                "the state of a stream is that of another program; compile the same plan"
+            )
+        pools = len(self.program.segments.program.pools)
+        self._runner.bound.write_pools(arrays[:pools])
+        rows = iter(arrays[pools:])
+        self._done, self._fed, self._made = facts["done"], facts["fed"], facts["made"]
+        self._waiting = [next(rows) if there else None for there in facts["waiting"]]
+
+    # Checks --------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InputError(f"the stream {self._ended}; reset it, or open another one")
+
+    def _last_chunk(self, segments: Segments, turns: int) -> Chunk:
+        """What of a template is not done yet. Its last segment is longer than that of a stream which goes on."""
+        start = self._done - turns * self.program.turns.count
+        if start < len(segments):
+            return Chunk(turns, start, len(segments))
+        _, before = self.program.turns.split(self._done - 1)
+        starts = self.program.segments.starts
+        return Chunk(turns, start - 1, start, starts[before + 1] - starts[before])
+
+    def _checked(self, rows: Rows) -> dict[int, tuple[Tensor, np.ndarray]]:
+        """Number of an input -> its rows. Raises InputError."""
+        tensors = self.program.inputs
+        given = rows if isinstance(rows, Mapping) else {next(iter(tensors)): rows}
+        if not isinstance(rows, Mapping) and len(tensors) > 1:
+            raise InputError(
+                f"one array for {len(tensors)} inputs; give a dict with {', '.join(tensors)}"
+            )
+        found = {}
+        for name, array in given.items():
+            if name not in tensors:
+                raise InputError(f"there is no input '{name}'; there is {', '.join(tensors)}")
+            tensor, number = tensors[name], [*tensors].index(name)
+            array = np.asarray(array)
+            if not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
+                raise InputError(
+                    f"input '{name}' is {array.dtype}, the network takes {tensor.dtype}"
+                )
+            if _shape(tensor, array.shape) != _shape(tensor, tensor.shape):
+                wanted = str(_shape(tensor, tensor.shape)).replace("None", "any")
+                raise InputError(
+                    f"input '{name}' has shape {array.shape}, the network takes {wanted}"
+                )
+            if tensor.row_axis is None and self._pushed()[number]:
+                raise InputError(f"input '{name}' has no axis of rows, and was given before")
+            if array.size:
+                found[number] = tensor, array
+        return found
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The segments whose rows are there, turn by turn."""
+        turns, at, there = self.program.turns, self._done, self._pushed()
+        while True:
+            left_out, start = turns.split(at)
+            rows = [count - left_out * turn for count, turn in zip(there, turns.fed, strict=True)]
+            stop = min(self._runner.segments.reach(rows), turns.first + turns.count)
+            if stop <= start:
+                return
+            yield Chunk(left_out, start, stop)
+            at += stop - start
+
+    def _run(self, runner: Runner, chunks: Sequence[Chunk]) -> dict[str, np.ndarray]:
+        """Execute chunks, give fed rows up, and return those that are complete."""
+        if not chunks:
+            return {}
+        segments, turns = runner.segments, self.program.turns
+        last = chunks[-1]
+        made = last.rows(segments.made, turns.made)
+        fed = last.rows(segments.fed, turns.fed)
+        arrays = {
+            name: _new(tensor, after - before)
+            for (name, tensor), before, after in zip(
+                self.program.outputs.items(), self._made, made, strict=True
+            )
+            if after > before
+        }
+        self._execute(runner, chunks, arrays)
+        for number, (tensor, first, after) in enumerate(
+            zip(self.program.inputs.values(), self._fed, fed, strict=True)
+        ):
+            self._waiting[number] = _behind(tensor, self._waiting[number], after - first)
+        self._fed, self._made = fed, made
+        self._done += sum(one.stop - one.start for one in chunks)
+        return arrays
+
+    def _execute(
+        self, runner: Runner, chunks: Sequence[Chunk], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Execute chunks on the rows that wait and on arrays of the outputs."""
+        bound, turns = runner.bound, self.program.turns
+        ins = list(zip(self.program.inputs, self._waiting, self._fed, turns.fed, strict=True))
+        outs = [
+            (name, arrays[name], first, turn)
+            for name, first, turn in zip(self.program.outputs, self._made, turns.made, strict=True)
+            if name in arrays
+        ]
+        self._ended = "was interrupted"
+        try:
+            for left_out, *segments in chunks:
+                for output, some in ((False, ins), (True, outs)):
+                    for name, array, first, turn in some:
+                        bound.open(name, 0, output, array, first - left_out * turn)
+                runner.run(*segments)
+            self._ended = ""
+        finally:
+            bound.close()
+
+
+def _count_rows(tensor: Tensor, rows: np.ndarray | None) -> int:
+    """Of an array; one where there is no axis of rows."""
+    if rows is None:
+        return 0
+    return 1 if tensor.row_axis is None else rows.shape[tensor.row_axis]
+
+
+def _shape(tensor: Tensor, shape: Sequence[int]) -> tuple[int | None, ...]:
+    """A shape with None for the number of rows."""
+    return tuple(None if axis == tensor.row_axis else size for axis, size in enumerate(shape))
+
+
+def _slice(tensor: Tensor, rows: np.ndarray, start: int, stop: int | None = None) -> np.ndarray:
+    """Some rows of an array."""
+    there = *[slice(None)] * (tensor.row_axis or 0), slice(start, stop)
+    return rows[there]
+
+
+def _behind(tensor: Tensor, rows: np.ndarray | None, count: int) -> np.ndarray | None:
+    """A copy of what is behind the first rows; None where that is nothing."""
+    if rows is None or count == _count_rows(tensor, rows):
+        return None
+    return _slice(tensor, rows, count).copy() if count else rows
+
+
+def _new(tensor: Tensor, rows: int) -> np.ndarray:
+    """An array for so many rows of a tensor; for all of one that has no axis of rows."""
+    shape, axis = list(tensor.shape), tensor.row_axis
+    if axis is not None:
+        shape[axis] = rows
+    return np.empty(shape, tensor.dtype)
