@@ -13,7 +13,7 @@ from csdfgen.backends.native.build import STANDARD
 from csdfgen.backends.native.generate import SOURCES, write
 from tests.board_networks import absent
 
-PRODUCTS = ("fmla", "sdot")
+PRODUCTS = ("fmla", "sdot", "sudot")
 SHARE = 0.72
 """Of multiply-adds, at least."""
 
@@ -44,6 +44,7 @@ def share(loop: Sequence[str]) -> float:
         ("products", "armv8-a", "(run|block)_(4x[456]|2x[678]|8x3)"),
         ("conv_lines", "armv8-a", "line_(4x[456]|2x[678])"),
         ("conv_bytes", "armv8.2-a+dotprod", "dots_[456]|wide_4x[456]"),
+        ("conv_bytes", "armv8.6-a", "wide_4x[456]"),
     ],
 )
 def test_inner_loops(source: str, machine: str, blocks: str, tmp_path: Path) -> None:

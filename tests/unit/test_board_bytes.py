@@ -45,6 +45,7 @@ MACHINES: dict[str, tuple[str, str | None, set[str]]] = {
     "scalar": ("generic", None, set()),
     "NEON": ("aarch64", "-march=armv8-a", set()),
     "dot product": ("aarch64", "-march=armv8.2-a+dotprod", set()),
+    "mixed product": ("aarch64", "-march=armv8.6-a", set()),
 }
 """Target, flags instead of its own (all outputs take more RAM than a Cortex-M0+ has), what a processor must have."""
 

@@ -462,12 +462,12 @@ CSDF_INLINE void nines(const part *p, const uint8_t *none, int is_bytes, int pla
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
     const int8_t *w = layer->weights + p->channel * 2;
-    const int32_t *bias = layer->bias + p->channel;
+    const int32_t *bias = layer->bias + (CSDF_UNSIGNED ? p->all : 0) + p->channel;
     const ptrdiff_t apart = 2 * p->all, stride = out->stride;
     const csdf_column first = csdf_column_taps(w, apart), second = csdf_column_taps(w + 2 * apart, apart);
     const csdf_column third = csdf_column_taps(w + 4 * apart, apart);
     const csdf_ends ends = csdf_ends_of(layer->into.factors + p->channel, layer->into.zero, layer->into.low);
-    nine n = {{NULL, NULL, NULL}, none, {0, 0, 0}, 0, p->step->width, (uint8_t)layer->flip};
+    nine n = {{NULL, NULL, NULL}, none, {0, 0, 0}, 0, p->step->width, CSDF_FLIP(layer->flip)};
     int32_t sums[SUMS * 16];
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column, end = x + out->columns, count; x < end; x += count) {

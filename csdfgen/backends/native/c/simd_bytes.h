@@ -45,7 +45,7 @@ typedef int16_t csdf_e;
 #define CSDF_VECTORS 2
 #else
 #define CSDF_BYTES_GATHERED 1
-#if defined(CSDF_DOT_VNNI)
+#if defined(CSDF_DOT_VNNI) || (defined(__ARM_FEATURE_MATMUL_INT8) && defined(CSDF_DOT_NEON) && CSDF_DOT_NEON == 4)
 typedef uint8_t csdf_e;
 #define CSDF_UNSIGNED 1
 #else

@@ -11,16 +11,27 @@ typedef int8x16_t csdf_four, csdf_taps;
 CSDF_INLINE csdf_sum csdf_none(void) { return vdupq_n_s32(0); }
 CSDF_INLINE csdf_four csdf_spread(const csdf_e *at) { return vreinterpretq_s8_s32(vdupq_n_s32(csdf_word(at))); }
 CSDF_INLINE csdf_taps csdf_weights(const int8_t *at) { return vld1q_s8(at); }
-CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w) { return vdotq_s32(sum, w, x); }
+#if CSDF_UNSIGNED
+#define CSDF_DOT_X_W "usdot"
+#define CSDF_DOT_W_X "sudot"
+#else
+#define CSDF_DOT_X_W "sdot"
+#define CSDF_DOT_W_X "sdot"
+#endif
+CSDF_INLINE csdf_sum csdf_dot(csdf_sum sum, csdf_four x, csdf_taps w)
+{
+    __asm__(CSDF_DOT_X_W " %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
+    return sum;
+}
 /* Four times four values of a pixel, of which the n-th four are multiplied: see simd.h. */
-CSDF_INLINE csdf_four csdf_sixteen(const csdf_e *at) { return vld1q_s8(at); }
+CSDF_INLINE csdf_four csdf_sixteen(const csdf_e *at) { return vld1q_s8((const int8_t *)at); }
 CSDF_INLINE csdf_four csdf_first_four(const csdf_e *at)
 {
     csdf_four x;
     __asm__("ldr %s0, %1" : "=w"(x) : "m"(*(const csdf_e(*)[4])at));
     return x;
 }
-#define CSDF_DOT_BY(sum, x, w, n) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
+#define CSDF_DOT_BY(sum, x, w, n) __asm__ volatile(CSDF_DOT_W_X " %0.4s, %1.16b, %2.4b[" #n "]" : "+w"(sum) : "w"(w), "w"(x))
 CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum b)
 {
     vst1q_s32(at, vaddq_s32(a, vld1q_s32(from)));
@@ -166,7 +177,7 @@ CSDF_INLINE csdf_column csdf_column_taps(const int8_t *w, ptrdiff_t apart)
 CSDF_INLINE csdf_sixteen_sums csdf_sixteen_column(csdf_sixteen_sums sums, csdf_column x, csdf_column w)
 {
     for (int k = 0; k < 4; k++)
-        __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sums.v[k]) : "w"(x.v[k]), "w"(w.v[k]));
+        sums.v[k] = csdf_dot(sums.v[k], x.v[k], w.v[k]);
     return sums;
 }
 #else
