@@ -38,14 +38,17 @@ from schedules.peak.repeated import (
 CAP = 64
 """Most rows of the input that a phase takes, so that a period is short."""
 
-_MOST = 3_000
+_MOST = 6_000
 """Items of a circle at most."""
 
 _THRESHOLDS = (np.inf, 6, 3, 1, 0.5)
 """Periods that rows live from which on their buffer takes a ring of its own."""
 
-_TURNS = (1, 2)
-"""Rounds of the circle, of the fewest that its rows fit."""
+MOST_TURNS = 32
+"""Periods after which offsets repeat at most, but for rings of rows that live longer."""
+
+_PERIOD_PRICE = 3_200
+"""Periods of a turn that are worth as much as all rings."""
 
 _ORDERS = ("demand", "eager")
 """Policies whose orders repeat."""
@@ -138,20 +141,22 @@ def find_loop(phased: Phased) -> Loop:
     """The order of least peak that repeats, in the middle of an image, placed in blocks of whole slabs or, if that saves
     memory, in finer blocks. Raises ScheduleError if none does, and PlanError if its rows do not.
     """
-    found = _placed_loop(phased)
-    if not phased.fine and found.arena > _WASTE * found.peak:
-        fine = _placed_loop(replace(phased, fine=True))
-        return fine if fine.arena < _WORTH * found.arena else found
-    return found
-
-
-def _placed_loop(phased: Phased) -> Loop:
     period = find_period(phased)
-    parts = _parts(period)
-    total, tables = _tables(parts, _alignment(phased), phased.terms.effort)
+    rough, circle = _find_circle(period)
+    if not phased.fine and rough > _WASTE * period.peak:
+        fine = replace(period, phased=replace(phased, fine=True))
+        less, other = _find_circle(fine)
+        if less < _WORTH * rough:
+            return _placed_loop(fine, other)
+    return _placed_loop(period, circle)
+
+
+def _placed_loop(period: Period, circle: _Circle) -> Loop:
+    phased, repeated = period.phased, period.repeated
+    total, tables = circle.placed(repeated.length, _alignment(phased), phased.terms.effort)
     total = _place_lasting(period, total, tables)
-    actors, repeated = phased.conversion.actors, period.repeated
-    used = np.flatnonzero(repeated.shares).tolist()
+    parts = (*circle.ringed, *circle.rest)
+    actors, used = phased.conversion.actors, np.flatnonzero(repeated.shares).tolist()
     turns = [rows // gcd(rows, one.rows) for one in parts for rows, _ in [tables[one.name]]]
     return Loop(
         {actors[k].name: int(repeated.before[k]) for k in used},
@@ -263,14 +268,15 @@ class _Part:
         low = starts[np.searchsorted(gone, born, side="right")]
         return int((np.append(starts[1:], starts[0] + len(periods) * self.rows) - low).max())
 
-    def ring(self, alignment: int) -> int:
-        """Rows of a ring that holds all rows that are alive together, so that no block is divided."""
+    def ring(self, turns: int) -> int:
+        """Rows of a ring that holds all rows that are alive together, so that no block is divided, and that divides those of
+        so many periods.
+        """
         steps = np.diff(np.append(self.start, self.start[0] + self.rows))
         height = int(np.gcd.reduce(steps)) if len(set(steps.tolist())) == 1 else self.rows
-        count = -(-self._capacity // height) * height
-        while count * self.row_bytes % alignment and count % self.rows:
-            count += height
-        return count
+        blocks = turns * self.rows // height
+        least = -(-self._capacity // height)
+        return height * next(n for n in range(least, blocks + 1) if blocks % n == 0)
 
 
 def _parts(period: Period) -> list[_Part]:
@@ -389,7 +395,7 @@ def _pack_circle(
     born = (born - cut) % around
     gone = born + life
     cross, rest = np.flatnonzero(gone > around), np.flatnonzero(gone <= around)
-    best, least = None, 0
+    tried = []
     for key in (-life[cross], born[cross], -gone[cross])[: 1 if effort == 0 else 3]:
         across = cross[np.lexsort((-whole[cross], key))]
         ends = np.cumsum(whole[across])
@@ -401,29 +407,31 @@ def _pack_circle(
             alignment,
             fixed=np.concatenate([fixed, fixed, np.full(len(rest), FREE)]),
         )
-        packed = pack(items, effort=effort)
-        if best is None or packed.total < least:
-            best, least = np.empty_like(size), packed.total
-            best[across], best[rest] = fixed, packed.offsets[2 * len(across) :]
+        tried.append((pack(items, effort=0), items, across, fixed))
         if not len(cross):
             break
-    assert best is not None
-    return best, least
+    packed, items, across, fixed = min(tried, key=lambda one: one[0].total)
+    if effort != 0:
+        packed = min(packed, pack(items, effort=effort), key=lambda one: one.total)
+    offsets = np.empty_like(size)
+    offsets[across], offsets[rest] = fixed, packed.offsets[2 * len(across) :]
+    return offsets, packed.total
 
 
 @dataclass(frozen=True, eq=False)
 class _Circle:
-    """A way to lay the parts: some in rings, the others on a circle of so many periods."""
+    """A way to lay the parts: some in rings that repeat after `all_turns` periods, the others on a circle of `turns`."""
 
     ringed: tuple[_Part, ...]
     rest: tuple[_Part, ...]
     turns: int
+    all_turns: int
 
     def placed(self, length: int, alignment: int, effort: str | float) -> tuple[int, Tables]:
         """(bytes, tables), rings first."""
         at, tables = 0, {}
         for one in self.ringed:
-            rows = one.ring(alignment)
+            rows = one.ring(self.all_turns)
             tables[one.name] = rows, {r: at + r * one.row_bytes for r in range(rows)}
             at += -(-rows * one.row_bytes // alignment) * alignment
         total, found = 0, list[dict[int, int]]()
@@ -442,20 +450,39 @@ def _circles(parts: Sequence[_Part], length: int) -> list[_Circle]:
         names = {one.name for one in long}
         rest = tuple(one for one in parts if one.name not in names)
         least = -(-max((one.life for one in rest), default=1) // length)
-        for turns in sorted({int(least * factor) for factor in _TURNS} | {least + 1}):
-            if turns * sum(len(one.size) for one in rest) <= _MOST:
-                found.setdefault((len(long), turns), _Circle(tuple(long), rest, turns))
+        for turns in (least, least + 1):
+            if turns <= MOST_TURNS and turns * sum(len(one.size) for one in rest) <= _MOST:
+                turn = _ring_turns(long, turns)
+                found.setdefault((len(long), turns), _Circle(tuple(long), rest, turns, turn))
     return list(found.values())
 
 
-def _tables(parts: Sequence[_Part], alignment: int, effort: str | float) -> tuple[int, Tables]:
-    """(bytes, tables) of the least arena."""
-    length = parts[0].length
-    ways = _circles(parts, length)
+def _ring_turns(ringed: Sequence[_Part], turns: int) -> int:
+    """The multiple of so many periods after which rings take the fewest bytes if they repeat; few, as each is a program."""
+    holding = (
+        -(-max((one.life for one in ringed), default=1) // (turns * ringed[0].length))
+        if ringed
+        else 1
+    )
+
+    def price(periods: int) -> float:
+        return sum(one.ring(periods) * one.row_bytes for one in ringed) * (
+            1 + periods / _PERIOD_PRICE
+        )
+
+    most = max(holding, MOST_TURNS // turns)
+    return min(range(turns * holding, turns * most + 1, turns), key=price)
+
+
+def _find_circle(period: Period) -> tuple[int, _Circle]:
+    """(bytes without a search, way) of the least arena."""
+    length, alignment = period.repeated.length, _alignment(period.phased)
+    ways = _circles(_parts(period), length)
     if not ways:
         raise PlanError("rows of too many firings are alive together for a loop")
-    rough = [(one.placed(length, alignment, 0)[0], number) for number, one in enumerate(ways)]
-    return ways[min(rough)[1]].placed(length, alignment, effort)
+    return min(
+        ((one.placed(length, alignment, 0)[0], one) for one in ways), key=lambda found: found[0]
+    )
 
 
 def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -> tuple[int, ...]:
