@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError, PlanError, option
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option, prefix_errors
 from csdfgen.model.describe import sizes
-from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
+from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 
 if TYPE_CHECKING:
     import numpy as np
@@ -205,22 +205,25 @@ def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
 # Plans ------------------------------------------------------------------------------------------
 
 
-def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
+def save_plan(plan: Plan | PlanTable | StreamPlan, path: str | os.PathLike[str]) -> None:
     """Write a plan as JSON, for `read_plan` and `csdfgen run MODEL --plan`; or a table of plans, for
-    `read_plan_table`. Raises InputError for a file that cannot be written.
+    `read_plan_table`, or a plan of images of any height, for `read_stream`. Raises InputError for a file that cannot
+    be written.
     """
     from csdfgen.planning.plan_file import write_plan
     from csdfgen.planning.plan_table import PlanTable, write_table
+    from csdfgen.planning.stream_file import write_stream
+    from csdfgen.planning.streams import StreamPlan
 
     if isinstance(plan, PlanTable):
         write_table(path, plan)
+    elif isinstance(plan, StreamPlan):
+        write_stream(path, plan)
     else:
         write_plan(path, plan)
 
 
-@keywords(
-    "rows", "fuse", "effort", "backend", "cl_device", "weights", "exact", "requantize", "fallback"
-)
+@keywords(*STREAM_OPTIONS)
 def plan_stream(
     network: Model,
     *,
@@ -244,11 +247,24 @@ def plan_stream(
     one = network if isinstance(network, Network) else load(network, shapes=shapes, fix=fix)
     given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})
-    try:
-        at_height = read_heights(source, one)
-        return find_stream(at_height, options, choose_backend(options))
-    except CsdfgenError as error:
-        raise error.at(_name(one)) from None
+    with prefix_errors(_name(one)):
+        return find_stream(read_heights(source, one), options, choose_backend(options))
+
+
+def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:
+    """The plan of images of any height in a file. network: the model, or a network that was read from a file. Raises as
+    `read_plan`.
+    """
+    from csdfgen.backends.registry import choose_backend
+    from csdfgen.model.network import Network
+    from csdfgen.planning import stream_file
+    from csdfgen.reading.heights import read_heights
+    from csdfgen.reading.loader import load
+
+    saved = stream_file.read_stream(path)
+    source = network.source if isinstance(network, Network) else network
+    one = load(source, shapes=saved.inputs, fix=saved.fixed)
+    return saved.stream(one, read_heights(source, one), choose_backend(saved.options))
 
 
 def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:

@@ -29,7 +29,8 @@ _WORDS = {
     "Backend": "a backend", "Callable": "a function", "Cost": "a cost", "CsdfGraph": "a graph",
     "ExportedProgram": "an exported program", "Iterable": "an iterable", "Mapping": "a mapping",
     "ModelProto": "an onnx.ModelProto", "Module": "a module of torch", "Network": "a network", "PathLike": "a path",
-    "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans", "ndarray": "an array",
+    "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans",
+    "StreamPlan": "a plan of images of any height", "ndarray": "an array",
 }  # fmt: skip
 """What types are called. Classes that are not among `_TYPES` are known by name, and not imported for this."""
 

@@ -34,7 +34,7 @@ from csdfgen.cli.terminal import (
 )
 from csdfgen.errors import prefix_errors
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.model.options import GOALS, MEMORIES, Option, declare
+from csdfgen.model.options import GOALS, MEMORIES, STREAM_OPTIONS, Option, declare
 from csdfgen.model.units import pluralize
 from csdfgen.stopping import heed_interrupts, keep
 
@@ -73,6 +73,7 @@ class Schedule(Command):
         "csdfgen schedule model.onnx --fast 256KiB --slow 8MiB",
         "csdfgen schedule model.onnx --pareto --device host -o plans",
         "csdfgen schedule model.onnx --goal throughput --threads 2 --frames 8 -o plan.json",
+        "csdfgen schedule model.onnx --stream -o plan.json",
         "csdfgen schedule graph.xml",
     )
 
@@ -101,6 +102,10 @@ class Schedule(Command):
         "layer; bounded: as far ahead as the capacities of demand allow; loop (models only): one period of a tall image, "
         "repeated, as its offsets are; self-timed (graphs only): each actor fires as soon as it can.",
         None, shown="demand; for a model, the smallest order that is found",
+    )  # fmt: skip
+    stream: bool = declare(
+        "Plan images of any height, and of none that is known, in one arena: an order of firings that repeats.",
+        False, panel=MEMORIES,
     )  # fmt: skip
     periodic: bool = declare(
         "For a graph: start times with the shortest period, instead of an order.", False
@@ -135,6 +140,8 @@ class Schedule(Command):
             asked = replace(asked, given={**asked.given, "threads": self.threads})
         if asked.table is not None:
             self._schedule_table(asked, asked.table)
+        elif self.stream:
+            self._schedule_stream(asked)
         elif graph:
             from csdfgen.cli.schedule_graph import schedule_graph
 
@@ -162,6 +169,14 @@ class Schedule(Command):
                 yield graph, f"{is_graph}; {flag} is for models"
                 yield path.suffix.lower() != ".csv", f"{path}: items are written and read as .csv"
                 yield pareto, f"--pareto makes many plans; {flag} is of one, leave one out"
+        if self.stream:
+            yield graph, f"{is_graph}; --stream is for models"
+            names = ("pareto", "chart", "items", "offsets", "policy", "threads")
+            given = [name for name in names if getattr(self, name)]
+            given += ["formats"] * (self.formats.formats is not None)
+            given += ["requests"] * (asked.table is not None)
+            for name in (*given, *(asked.given.keys() - STREAM_OPTIONS)):
+                yield True, f"--stream plans images of any height; leave --{name} out"
         two = self.offsets is not None and "fast" in asked.given
         yield two, "--offsets places a plan in one memory, --fast in two; leave one of them out"
         if self.formats.formats is not None:
@@ -269,6 +284,28 @@ class Schedule(Command):
             show_mapped(plan, mapped)
             say(*[f"\n{said}"] * bool(said))
         self._say_formats(made, plan, profile)
+
+    def _schedule_stream(self, asked: Asked) -> None:
+        """The plan of images of any height."""
+        from csdfgen.api import plan_stream
+        from csdfgen.planning.stream_file import write_stream
+
+        with show_progress() as progress:
+            progress("planning")
+            stream = plan_stream(
+                self.model, shapes=dict(asked.shapes), fix=asked.fixed, **asked.given
+            )
+            keep()
+        if self.output is not None:
+            write_stream(self.output, stream)
+        facts = stream.facts()
+        if self.as_json:
+            say_json({"model": self.model, **facts})
+            return
+        if self.output is not None:
+            size = format_bytes(stream.planned_bytes)
+            say(f"{escape(self.output)}: images of any height, arena of {size}", wrap=False)
+        say(*(f"{name.replace('_', ' ')}  {value:,}" for name, value in facts.items()))
 
     def _planned(self, asked: Asked, progress: Progress) -> tuple[Network, Plan, Quantized | None]:
         """The network and its plan; what was made of the model, where other formats are asked for."""

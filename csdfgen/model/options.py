@@ -29,6 +29,11 @@ from csdfgen.model.kinds import Kind, word
 CONVERSION = ("rows", "fuse", "image")
 """Options that determine how a network is divided into phases; the others select a plan for these phases."""
 
+STREAM_OPTIONS = (
+    "rows", "fuse", "effort", "backend", "cl_device", "weights", "exact", "requantize", "fallback",
+)  # fmt: skip
+"""Options of plans of images of any height."""
+
 EVERYBODY = frozenset({"flag", "keyword", "axis"})
 """The users of an option: the command line, Python programs, and sweeps."""
 

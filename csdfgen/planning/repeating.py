@@ -27,7 +27,6 @@ from csdfgen.planning.packing import Items, pack
 from csdfgen.planning.packing.items import FREE
 from csdfgen.planning.placement import Placement, Region
 from csdfgen.planning.prepared import Phased
-from schedules.peak.problem import Problem
 from schedules.peak.repeated import (
     Repeated,
     find_repeated,
@@ -93,10 +92,11 @@ class Loop:
         firings = [
             (work.name, phase) for work in conversion.actors for phase in range(len(work.phases))
         ]
-        order = self._numbered(conversion).restricted(list(_phases(conversion).values()))
+        order = self.numbered(conversion).restricted(list(_phases(conversion).values()))
         return tuple(firings[k] for k in order.tolist())
 
-    def _numbered(self, conversion: Conversion) -> Repeated:
+    def numbered(self, conversion: Conversion) -> Repeated:
+        """The order by numbers of the actors."""
         number = {name: k for k, name in enumerate(_phases(conversion))}
         word = np.array([number[name] for name in self.word])
         before = np.array([self.before.get(name, 0) for name in number])
@@ -111,7 +111,7 @@ class Loop:
 
     def interior(self, conversion: Conversion) -> int:
         """Periods in the middle of an image in which no firing reads or keeps alive less than on an image without ends."""
-        order, phases = self._numbered(conversion), _phases(conversion)
+        order, phases = self.numbered(conversion), _phases(conversion)
         ends = [
             int(order.times(k, np.array([count - 1]))[0])
             for k, count in enumerate(phases.values())
@@ -152,10 +152,18 @@ def find_loop(phased: Phased) -> Loop:
 
 
 def _placed_loop(period: Period, circle: _Circle) -> Loop:
+    effort, alignment = period.phased.terms.effort, _alignment(period.phased)
+    total, tables = circle.placed(period.repeated.length, alignment, effort)
+    return make_loop(period, _place_lasting(period, total, tables), tables)
+
+
+def make_loop(period: Period, arena: int, tables: Tables) -> Loop:
+    """The order of a period in an arena. Raises PlanError if rows do not repeat, or have no table."""
     phased, repeated = period.phased, period.repeated
-    total, tables = circle.placed(repeated.length, _alignment(phased), phased.terms.effort)
-    total = _place_lasting(period, total, tables)
-    parts = (*circle.ringed, *circle.rest)
+    parts = _parts(period)
+    stored = {one.name for one in phased.buffers} | {*map(workspace_name, phased.scratch)}
+    if stored != tables.keys():
+        raise PlanError(f"has {len(tables)} tables of offsets, {len(stored)} buffers are needed")
     actors, used = phased.conversion.actors, np.flatnonzero(repeated.shares).tolist()
     turns = [rows // gcd(rows, one.rows) for one in parts for rows, _ in [tables[one.name]]]
     return Loop(
@@ -167,7 +175,7 @@ def _placed_loop(period: Period, circle: _Circle) -> Loop:
         phased.fine,
         tables,
         {name: int(np.max(needs)) for name, needs in phased.scratch.items()},
-        total,
+        arena,
         period.peak,
         period.bound,
     )
@@ -175,10 +183,9 @@ def _placed_loop(period: Period, circle: _Circle) -> Loop:
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """An order that repeats in an image. problem: the firings of the image. peak, bound: see `Loop`."""
+    """An order that repeats in an image. peak, bound: see `Loop`."""
 
     phased: Phased
-    problem: Problem
     repeated: Repeated
     peak: int
     bound: int
@@ -187,7 +194,7 @@ class Period:
 def find_period(phased: Phased) -> Period:
     """The order of least peak that repeats. Raises ScheduleError if none does."""
     problem = build_problem(phased.conversion, phased.buffers, phased.scratch)
-    shares = find_shares(_phases(phased.conversion), problem.links)
+    shares = conversion_shares(phased.conversion)
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
     found, failed = [], list[ScheduleError]()
     for policy in _ORDERS:
@@ -201,7 +208,7 @@ def find_period(phased: Phased) -> Period:
         repeated, peak, bound = improve_repeated(problem, start, phased.terms.effort)
         first = int(np.flatnonzero(shares)[0])
         repeated = repeated.moved(-(int(repeated.before[first]) // int(shares[first])))
-        found.append(Period(phased, problem, repeated, peak, bound))
+        found.append(Period(phased, repeated, peak, bound))
     if not found:
         raise failed[0]
     return min(found, key=lambda one: one.peak)
@@ -215,6 +222,11 @@ def _phases(conversion: Conversion) -> dict[str, int]:
     return {work.name: len(work.phases) for work in conversion.actors}
 
 
+def conversion_shares(conversion: Conversion) -> np.ndarray:
+    """Firings of each actor in a period, see `find_shares`."""
+    return find_shares(_phases(conversion), trace_links(conversion))
+
+
 def _rows(done: Sequence[int], share: int) -> int:
     """Rows in a period, of running counts of which there are so many in a period."""
     half = len(done) // 2
@@ -226,7 +238,7 @@ def harmonize_heights(low: Conversion, cap: int = CAP) -> str:
     first input, so that a period is short. They do not depend on the height. low: at 1 row a phase. Raises ScheduleError as
     `find_loop`.
     """
-    shares = find_shares(_phases(low), trace_links(low)).tolist()
+    shares = conversion_shares(low).tolist()
     rows: dict[str, int | str] = {"*": 1}
     for work, share in zip(low.actors, shares, strict=True):
         if share:
@@ -309,7 +321,9 @@ def _parts(period: Period) -> list[_Part]:
         count = len(start) // 2
         for one, step in ((start, rows), (born, repeated.length), (gone, repeated.length)):
             if (one[count:] - one[:count] != step).any():
-                raise PlanError(f"rows of '{buffer.name}' do not repeat in the middle of the image")
+                raise ScheduleError(
+                    f"rows of '{buffer.name}' do not repeat in the middle of the image"
+                )
         sizes = (ends - start) * buffer.row_bytes
         own = buffer.name, rows, buffer.row_bytes, start[:count] - first, sizes[:count]
         born, gone = (one[:count] - turn * repeated.length for one in (born, gone))
@@ -432,7 +446,7 @@ class _Circle:
         at, tables = 0, {}
         for one in self.ringed:
             rows = one.ring(self.all_turns)
-            tables[one.name] = rows, {r: at + r * one.row_bytes for r in range(rows)}
+            tables[one.name] = rows, {0: at}
             at += -(-rows * one.row_bytes // alignment) * alignment
         total, found = 0, list[dict[int, int]]()
         if self.rest:
@@ -479,7 +493,7 @@ def _find_circle(period: Period) -> tuple[int, _Circle]:
     length, alignment = period.repeated.length, _alignment(period.phased)
     ways = _circles(_parts(period), length)
     if not ways:
-        raise PlanError("rows of too many firings are alive together for a loop")
+        raise ScheduleError("rows of too many firings are alive together for a loop")
     return min(
         ((one.placed(length, alignment, 0)[0], one) for one in ways), key=lambda found: found[0]
     )

@@ -12,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from csdfgen.errors import CsdfgenError, PlanError, ScheduleError
+from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, ScheduleError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops.base import LEAST
+from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection, plan_repeated
-from csdfgen.planning.prepared import Phased, Prepared, prepare
-from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
+from csdfgen.planning.prepared import Phased, prepare
+from csdfgen.planning.repeating import Loop, find_loop, harmonize_heights
 from csdfgen.program.steps import Backend
 
-_LOWEST, _TALLEST = 8 * CAP, 256 * CAP
-"""Heights of the images in which the order is looked for, each twice the one before."""
+_HEIGHTS = tuple(960 << k for k in range(5))
+"""Rows of the images in which an order is looked for: of many strides a multiple, and of many periods."""
 
 AtHeight = Callable[[int], Network]
 """The network for images of so many rows of its first input."""
@@ -34,35 +35,58 @@ AtHeight = Callable[[int], Network]
 class StreamPlan:
     """A plan of images of any height in one arena.
 
-    network: of the image in which the order was found. options: with the rows that each layer computes in a phase. period:
-    rows of the first input in a period. turn: rows of it after which firings have the same offsets again: a multiple of
-    the period. first: rows of it after which no firing reaches rows in front of the image, or places that they would have:
-    where turns begin to repeat. least: rows of the lowest image in which a whole turn follows, before any firing reaches
-    rows behind the image.
+    phased: the image in which the order was found. period: rows of the first input in a period. turn: rows of it after which
+    firings have the same offsets again: a multiple of the period. first: rows of it after which no firing reaches rows in
+    front of the image, or places that they would have: where turns begin to repeat. least: rows of the lowest image in
+    which a whole turn follows, before any firing reaches rows behind the image.
     """
 
-    network: Network
-    options: PlanOptions
-    loop: Loop
+    phased: Phased = field(repr=False)
+    loop: Loop = field(repr=False)
     period: int
     turn: int
     first: int
     least: int
     _at_height: AtHeight = field(repr=False)
-    _kernels: Backend = field(repr=False)
+
+    @property
+    def conversion(self) -> Conversion:
+        """The image in which the order was found, in phases."""
+        return self.phased.conversion
+
+    @property
+    def network(self) -> Network:
+        """The network of that image, after fusion."""
+        return self.conversion.network
+
+    @property
+    def options(self) -> PlanOptions:
+        """The options, with the rows that each layer computes in a phase."""
+        return self.phased.options
 
     @property
     def planned_bytes(self) -> int:
         """Bytes of the arena, whatever the height."""
         return self.loop.arena
 
+    def facts(self) -> dict[str, int]:
+        """Figures by name: bytes, and rows of the first input."""
+        return {
+            "arena": self.planned_bytes,
+            "peak_live": self.loop.peak,
+            "lower_bound": self.loop.bound,
+            "period": self.period,
+            "turn": self.turn,
+            "firings": len(self.loop.word),
+        }
+
     def at(self, rows: int) -> Plan:
         """The checked plan of an image of so many rows. Raises ModelError or InputError for a height that the network does
         not take.
         """
         with pause_collection():
-            prepared = prepare(self._at_height(rows), self.options, self._kernels)
-            return plan_repeated(_phased(prepared, self.options), self.loop)
+            network, one = self._at_height(rows), self.phased
+            return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
 
     def template(self, rows: int) -> tuple[int, int]:
         """(rows of a lower image, turns) with the same firings as an image of `rows` rows, but for so many turns less in its
@@ -73,47 +97,47 @@ class StreamPlan:
 
 
 def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> StreamPlan:
-    """The plan of images of any height of a network. Raises PlanError if a layer keeps it from streaming, or no order repeats."""
-
-    def at(rows: int) -> Network:
-        return widen_for_streams(at_height(rows))
-
-    height = _LOWEST
-    while True:
+    """The plan of images of any height of a network. Raises PlanError if it cannot stream, or no order repeats."""
+    failed: CsdfgenError | None = None
+    for height in _HEIGHTS:
         try:
-            network, taller = at(height), at(2 * height)
-            obstacle = find_stream_obstacle(network, taller)
-            if obstacle is None:
-                return _found(network, options, kernels, at)
-            break
-        except (ScheduleError, PlanError) as error:
-            if height >= _TALLEST:
-                raise PlanError(f"no stream: {error.message}; {FIXED_HEIGHT}") from error
-        except CsdfgenError:
-            if height >= _TALLEST:
-                raise
-        height *= 2
-    raise PlanError(str(obstacle))
+            network = at_height(height)
+            if failed is None:
+                _check_laws(network, at_height(2 * height))
+            with pause_collection():
+                phased = phase_stream(network, options, kernels)
+                return make_stream(phased, find_loop(phased), at_height)
+        except (ScheduleError, ModelError, InputError) as error:
+            failed = error
+    assert failed is not None
+    if isinstance(failed, ScheduleError):
+        raise PlanError(f"no order repeats: {failed.message}; {FIXED_HEIGHT}") from failed
+    raise failed
 
 
-def _found(
-    network: Network, options: PlanOptions, kernels: Backend, at_height: AtHeight
-) -> StreamPlan:
-    with pause_collection():
-        prepared = prepare(network, options, kernels)
-        if options.rows == DEFAULTS.rows:
-            options = replace(options, rows=harmonize_heights(prepared.at("1").conversion))
-        phased = _phased(prepared, options)
-        loop = find_loop(phased)
-    period, height = loop.rows, network.inputs[0].rows
-    least = height - (loop.interior(phased.conversion) - loop.turn - 2) * period
-    rows = period, loop.turn * period, loop.first, least
-    return StreamPlan(network, options, loop, *rows, at_height, kernels)
+def _check_laws(network: Network, taller: Network) -> None:
+    if network.batch > 1:
+        raise PlanError(f"streams are of one image at a time; the network takes {network.batch}")
+    obstacle = find_stream_obstacle(network, taller)
+    if obstacle is not None:
+        raise PlanError(str(obstacle))
 
 
-def _phased(prepared: Prepared, options: PlanOptions) -> Phased:
-    """The network cut into phases, with scratch that does not depend on the height."""
-    phased = prepared.phased(options)
-    if phased.terms.scratch is not None:
-        return phased
+def phase_stream(
+    network: Network, options: PlanOptions, kernels: Backend, *, fine: bool = False
+) -> Phased:
+    """The network cut into phases, of heights that make a period short if none are given, with scratch that does not depend
+    on the height.
+    """
+    prepared = prepare(widen_for_streams(network), options, kernels)
+    if options.rows == DEFAULTS.rows:
+        options = replace(options, rows=harmonize_heights(prepared.at("1").conversion))
+    phased = prepared.phased(options, fine=fine)
     return replace(phased, terms=replace(phased.terms, scratch=LEAST))
+
+
+def make_stream(phased: Phased, loop: Loop, at_height: AtHeight) -> StreamPlan:
+    """The plan of an order that was found in an image."""
+    height = phased.conversion.network.inputs[0].rows
+    least = height - (loop.interior(phased.conversion) - loop.turn - 2) * loop.rows
+    return StreamPlan(phased, loop, loop.rows, loop.turn * loop.rows, loop.first, least, at_height)

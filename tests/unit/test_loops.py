@@ -17,7 +17,7 @@ from csdfgen.errors import PlanError
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops.base import LEAST
-from csdfgen.planning.ordering import search_least_peak
+from csdfgen.planning.ordering import build_problem, search_least_peak
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.planner import plan_phased
 from csdfgen.planning.prepared import Prepared, prepare
@@ -184,13 +184,14 @@ def test_a_period_keeps_alive_what_the_middle_of_an_image_does(name: str) -> Non
     """The peak of a period is that of the whole order between its ends, and no order of either is below the bound."""
     phased = prepared(name).phased()
     loop = find_period(phased)
-    order = loop.repeated.restricted(loop.problem.phases)
-    assert loop.problem.is_order(order)
-    live, length = evaluate(loop.problem, order), loop.repeated.length
-    here = middle(loop.problem, loop.repeated)
-    first = loop.problem.base[here.word[0]] + here.before[here.word[0]]
+    problem = build_problem(phased.conversion, phased.buffers, phased.scratch)
+    order = loop.repeated.restricted(problem.phases)
+    assert problem.is_order(order)
+    live, length = evaluate(problem, order), loop.repeated.length
+    here = middle(problem, loop.repeated)
+    first = problem.base[here.word[0]] + here.before[here.word[0]]
     start = int(np.flatnonzero(order == first)[0])
     assert live[start : start + length].max() == loop.peak >= loop.bound
-    assert loop.problem.actor[order[start : start + length]].tolist() == here.word.tolist()
+    assert problem.actor[order[start : start + length]].tolist() == here.word.tolist()
     best = search_least_peak(phased.conversion, phased.buffers, phased.scratch)
     assert loop.peak <= best.peak  # which has the ends of the image as well

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from tests.builder import Graph, reference
+from tests.command import Call, refused
 from tests.unit.test_loops import MODELS, all_rows, network
 
 STEP = {"strided": 1, "with_skips": 4, "dilated": 1}
@@ -126,3 +128,43 @@ def test_layers_behind_the_last_row(pool: str) -> None:
         found, wanted = runtime.compile(stream.at(rows))(x), reference(summed(rows, pool), {"x": x})
         for name, want in wanted.items():
             np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_holds_the_plan_whatever_height_was_named(tmp_path: Path) -> None:
+    stream, path = streamed("strided"), tmp_path / "plan.json"
+    csdfgen.save_plan(stream, path)
+    again = csdfgen.read_stream(path, MODELS["strided"](400))
+    assert vars(again.loop) == vars(stream.loop)
+    assert (again.facts(), again.first, again.least) == (stream.facts(), stream.first, stream.least)
+    csdfgen.save_plan(again, tmp_path / "again.json")
+    assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"word": "0,1"}, "fires 2 times in a period"),
+        ({"word": "0,99"}, "has actor 99 of"),
+        ({"digest": "0"}, "made for"),
+        ({"before": {"x": 1}, "word": "0"}, "has 1 actors in a period"),
+        ({"buffers": []}, "has 0 tables of offsets"),
+        ({"unit": 0}, "unit"),
+        ({"version": 9}, "version"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    path, model = tmp_path / "plan.json", MODELS["dilated"](64)
+    csdfgen.save_plan(streamed("dilated"), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(CsdfgenError, match=message):
+        csdfgen.read_stream(path, model)
+
+
+def test_the_command_writes_a_plan(call: Call) -> None:
+    onnx.save(MODELS["dilated"](64), "net.onnx")
+    words = ("schedule", "net.onnx", "--stream", "--backend", "numpy", "-o", "plan.json", "--json")
+    facts = call(*words).json
+    assert csdfgen.read_stream("plan.json", "net.onnx").facts().items() <= facts.items()
+    assert "leave --memory out" in refused(call(*words, "--memory", "1MiB"))

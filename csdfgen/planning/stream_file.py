@@ -1,0 +1,180 @@
+"""How is a plan of images of any height stored in a file, and what is checked when it is read?
+
+{"format": "csdfgen-stream", "version": 1, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
+ "inputs": {"x": [1, 3, 960, 640]}, "options": {"rows": "1,conv1=4", ...},
+ "period": 64, "turn": 512, "fine": true, "arena": 65536, "peak": 61440, "bound": 61440, "unit": 64,
+ "before": {"input:x": 3, "conv1": 1}, "actors": ["input:x", "conv1"], "word": "16*0,1,4*0,1",
+ "buffers": [{"name": "x", "rows": 40, "blocks": "40", "offsets": "12"},
+             {"name": "conv1", "rows": 16, "blocks": "4*4", "offsets": "0,8,16,24"}]}
+
+The shapes are those of the image in which the order was found, whatever image was named. before: firings of each actor in
+front of the period at 0; word: numbers of the actors that fire in a period. Of each buffer: rows after which offsets repeat,
+the rows of its blocks and their offsets, in units. All figures follow from these and are computed again; the word has to
+pass the checkers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from csdfgen.dataflow.graph import format_runs, parse_short_form
+from csdfgen.dataflow.origin import Values, read_shapes, read_values
+from csdfgen.errors import CsdfgenError, PlanError, prefix_errors
+from csdfgen.files import Fields, load_json, write_json
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.conversion import Conversion
+from csdfgen.phases.graphs import digest_conversion, fixed_inputs_json, model_file_name
+from csdfgen.planning.repeating import Period, Tables, conversion_shares, make_loop
+from csdfgen.planning.streams import AtHeight, StreamPlan, make_stream, phase_stream
+from csdfgen.program.steps import Backend
+from schedules.peak.repeated import Repeated
+
+FORMAT = "csdfgen-stream"
+VERSION = 1
+
+_MOST = 1 << 20
+"""Numbers of a list at most."""
+
+
+def to_json(stream: StreamPlan) -> dict[str, Any]:
+    """The plan as JSON values."""
+    loop, network = stream.loop, stream.network
+    actors = list(loop.before)
+    number = {name: k for k, name in enumerate(actors)}
+    offsets = [offset for _, table in loop.tables.values() for offset in table.values()]
+    unit = int(np.gcd.reduce([loop.arena, *offsets]))
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model_file_name(network),
+        "digest": digest_conversion(stream.conversion),
+        "inputs": {tensor.name: list(tensor.shape) for tensor in network.inputs},
+        **({"fixed": fixed_inputs_json(network)} if network.fixed else {}),
+        "options": stream.options.to_json(),
+        "period": stream.period,
+        "turn": stream.turn,
+        "fine": loop.fine,
+        "arena": loop.arena,
+        "peak": loop.peak,
+        "bound": loop.bound,
+        "unit": unit,
+        "before": dict(loop.before),
+        "word": format_runs([number[name] for name in loop.word], ones=False),
+        "buffers": [
+            {
+                "name": name,
+                "rows": rows,
+                "blocks": format_runs(np.diff([*sorted(table), rows]).tolist(), ones=False),
+                "offsets": format_runs([table[k] // unit for k in sorted(table)], ones=False),
+            }
+            for name, (rows, table) in loop.tables.items()
+        ],
+    }
+
+
+def write_stream(path: str | os.PathLike[str], stream: StreamPlan) -> None:
+    """Write the file; the same plan gives the same bytes. Raises InputError."""
+    write_json(path, to_json(stream))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFile:
+    """A plan as read from a file, before it is compared with a network. inputs: the shapes for which a network is loaded."""
+
+    where: str
+    model: str
+    digest: str
+    inputs: Mapping[str, tuple[int, ...]]
+    fixed: Mapping[str, Values]
+    options: PlanOptions
+    fine: bool
+    arena: int
+    peak: int
+    bound: int
+    before: Mapping[str, int]
+    word: tuple[int, ...]
+    tables: Tables
+
+    def stream(self, network: Network, at_height: AtHeight, kernels: Backend) -> StreamPlan:
+        """The plan of images of any height of a network that was loaded with `inputs`. Raises PlanError if it does not fit the
+        network, or rows share bytes.
+        """
+        with prefix_errors(self.where):
+            phased = phase_stream(network, self.options, kernels, fine=self.fine)
+            made = digest_conversion(phased.conversion)
+            if made != self.digest:
+                raise PlanError(
+                    f"made for '{self.model}' ({self.digest}), whose phases have other names, rows or shapes than those of "
+                    f"'{model_file_name(phased.conversion.network)}' ({made}); make a plan of this network"
+                )
+            period = Period(phased, self._order(phased.conversion), self.peak, self.bound)
+            return make_stream(phased, make_loop(period, self.arena, self.tables), at_height)
+
+    def _order(self, conversion: Conversion) -> Repeated:
+        """The order by numbers of the network's actors. Raises PlanError."""
+        names = [work.name for work in conversion.actors]
+        shares = conversion_shares(conversion)
+        used = [name for name, share in zip(names, shares, strict=True) if share]
+        if used != list(self.before):
+            raise PlanError(f"has {len(self.before)} actors in a period, here are {len(used)}")
+        word = np.array([names.index(name) for name in used])[np.array(self.word)]
+        if (np.bincount(word, minlength=len(names)) != shares).any():
+            raise PlanError(f"fires {len(word)} times in a period, {int(shares.sum())} are needed")
+        before = np.array([self.before.get(name, 0) for name in names])
+        return Repeated(before, word, shares)
+
+
+def read_stream(path: str | os.PathLike[str]) -> StreamFile:
+    """Read a file of `write_stream`. Raises InputError or PlanError with file, key and value."""
+    fields = Fields(load_json(path), str(path), PlanError)
+    fields.check_header(FORMAT, VERSION)
+    try:
+        options = PlanOptions.from_fields(fields.child("options"))
+    except CsdfgenError as error:
+        raise error if isinstance(error, PlanError) else error.at(str(path)) from None
+    unit, given = fields.integer("unit", low=1), fields.child("before")
+    before = {name: given.integer(name, low=-_MOST, high=_MOST) for name in given.value}
+    word = _numbers(fields, "word")
+    if max(word, default=0) >= len(before):
+        raise fields.fault(f"'word' has actor {max(word)} of {len(before)}")
+    return StreamFile(
+        str(path),
+        fields.text("model"),
+        fields.text("digest"),
+        MappingProxyType(dict(read_shapes(fields.child("inputs")))),
+        read_values(fields),
+        options,
+        fields.flag("fine"),
+        fields.integer("arena"),
+        fields.integer("peak"),
+        fields.integer("bound"),
+        MappingProxyType(before),
+        word,
+        {one.text("name"): _table(one, unit) for one in fields.children("buffers")},
+    )
+
+
+def _table(fields: Fields, unit: int) -> tuple[int, dict[int, int]]:
+    rows = fields.integer("rows", low=1, high=_MOST)
+    blocks, offsets = _numbers(fields, "blocks"), _numbers(fields, "offsets")
+    if len(blocks) != len(offsets) or sum(blocks) != rows or 0 in blocks:
+        raise fields.fault(
+            f"has {len(blocks)} blocks of {sum(blocks)} rows with {len(offsets)} offsets, for {rows} rows"
+        )
+    starts = accumulate(blocks[:-1], initial=0)
+    return rows, {start: unit * at for start, at in zip(starts, offsets, strict=True)}
+
+
+def _numbers(fields: Fields, key: str) -> tuple[int, ...]:
+    try:
+        return parse_short_form(fields.text(key), _MOST, what=key)
+    except CsdfgenError as error:
+        raise fields.fault(f"'{key}': {error.message}") from None
