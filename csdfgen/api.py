@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError, PlanError, option, prefix_errors
+from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, option, prefix_errors
 from csdfgen.model.describe import sizes
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 
@@ -263,7 +263,11 @@ def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:
 
     saved = stream_file.read_stream(path)
     source = network.source if isinstance(network, Network) else network
-    one = load(source, shapes=saved.inputs, fix=saved.fixed)
+    try:
+        one = load(source, shapes=saved.inputs, fix=saved.fixed)
+    except ModelError as error:
+        why = f"is for {_listed(saved.inputs)}, which the network does not take"
+        raise PlanError(f"{why}: {error}", where=saved.where) from error
     return saved.stream(one, read_heights(source, one), choose_backend(saved.options))
 
 

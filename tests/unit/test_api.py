@@ -36,6 +36,7 @@ from schedules import analysis
 from schedules.schedule import Schedule, write_schedule
 from tests.models import model
 from tests.small_models import residual_classifier, two_inputs
+from tests.unit.test_loops import MODELS
 from tests.ways import some
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -510,6 +511,7 @@ def test_a_wrong_argument_is_one_line_that_names_it(name: str, net: Network, pla
         csdfgen.save_graph(good["graph"], "out.xml")
         good["path"] = "out.xml" if name == "read_graph" else "out.json"
         table = csdfgen.plan_table(net, requests=[1]) if "table" in name else plan
+        table = csdfgen.plan_stream(MODELS["dilated"](64)) if "stream" in name else table
         csdfgen.save_plan(table, "out.json")
     assert name in refused(CsdfgenError, function) and needed[0] in refused(CsdfgenError, function)
     enough = {one: good[one] for one in needed}
