@@ -33,21 +33,22 @@ int main()
 """
 
 _ZEPHYR = """\
-set(CONFIG_SMALL y)
+set(CONFIG_CSDFGEN_SMALL y)
 macro(zephyr_library_named name)
   add_library(${name} STATIC)
 endmacro()
 macro(zephyr_library_sources)
-  target_sources(small PRIVATE ${ARGN})
+  target_sources(csdfgen_small PRIVATE ${ARGN})
 endmacro()
 macro(zephyr_library_compile_options)
-  target_compile_options(small PRIVATE ${ARGN})
+  target_compile_options(csdfgen_small PRIVATE ${ARGN})
 endmacro()
 macro(zephyr_include_directories)
-  target_include_directories(small PUBLIC ${ARGN})
+  target_include_directories(csdfgen_small PUBLIC ${ARGN})
 endmacro()
 add_subdirectory(c)
-target_link_libraries(small PUBLIC m)
+add_library(small INTERFACE)
+target_link_libraries(small INTERFACE csdfgen_small m)
 """
 
 _ESP_IDF = """\
@@ -128,7 +129,7 @@ def test_the_files_of_a_layout(layout: str, tmp_path: Path) -> None:
             assert (
                 (tmp_path / "c" / facts["build"]["kconfig"])
                 .read_text()
-                .startswith("config SMALL\n")
+                .startswith("config CSDFGEN_SMALL\n")
             )
         else:
             assert facts.keys() == {"version", "description", "dependencies"}
