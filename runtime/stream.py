@@ -24,12 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from csdfgen.backends.registry import choose_backend
-from csdfgen.errors import InputError, PlanError
+from csdfgen.errors import InputError
 from csdfgen.lowering.program import Program, lower
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
-from csdfgen.ops import get_operator
-from csdfgen.ops.base import Mode
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from csdfgen.program.instructions import view_bytes
@@ -94,11 +92,6 @@ class StreamProgram:
         self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
         self._template = plan.at(plan.least + plan.turn)  # two turns, which are compared
         network = self._template.network
-        for layer in network.layers:
-            if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
-                raise PlanError(
-                    f"layer '{layer.name}' adds up all rows, whose number no stream knows; name the outputs before it"
-                )
         self.inputs: dict[str, Tensor] = {one.name: one for one in network.inputs}
         self.outputs: dict[str, Tensor] = {
             one.name: one.tensor for one in network.outputs if one.tensor is not None
@@ -108,7 +101,7 @@ class StreamProgram:
         }
         self.segments = self._cut(lower(self._template, self.kernels))
         self.turns = self._find_turns()
-        self._endings: OrderedDict[int, tuple[Plan, Segments]] = OrderedDict()
+        self._endings: OrderedDict[tuple[int, int], tuple[Plan, Segments]] = OrderedDict()
 
     def __repr__(self) -> str:
         return format_repr(
@@ -153,21 +146,22 @@ class StreamProgram:
         low, turns = self.plan.template(rows)
         while turns and done - turns * self.turns.count < self.turns.first:
             low, turns = low + self.plan.turn, turns - 1
-        return *self._end_at(low), turns
+        return *self._end_at(low, rows), turns
 
-    def _end_at(self, low: int) -> tuple[Plan, Segments]:
-        """A template of so many rows."""
-        if low not in self._endings:
-            plan = self.plan.at(low)
-            self._endings[low] = plan, self._cut(lower(plan, self.kernels))
+    def _end_at(self, low: int, rows: int) -> tuple[Plan, Segments]:
+        """A template of `low` rows for the end of a stream of `rows` rows."""
+        key = low, rows if self.plan.counts_rows else low
+        if key not in self._endings:
+            plan = self.plan.ending(*key)
+            self._endings[key] = plan, self._cut(lower(plan, self.kernels))
             while len(self._endings) > _ENDINGS:
                 self._endings.popitem(last=False)
-        return self._endings[low]
+        return self._endings[key]
 
     def count_rows(self, rows: int) -> dict[str, int]:
         """Rows of each output of a stream of so many rows of its first input. Raises as `ending`."""
         low, turns = self.plan.template(rows)
-        _, segments = self._end_at(low)
+        _, segments = self._end_at(low, rows)
         made = Chunk(turns, 0, len(segments)).rows(segments.made, self.turns.made)
         return dict(zip(self.outputs, made, strict=True))
 

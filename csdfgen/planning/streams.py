@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, ScheduleError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.ops.base import LEAST
-from csdfgen.phases.conversion import Conversion
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import LEAST, Mode
+from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection, plan_repeated
@@ -87,6 +89,35 @@ class StreamPlan:
         with pause_collection():
             network, one = self._at_height(rows), self.phased
             return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        """Whether layers depend on how many rows there were: reductions of all rows."""
+        modes = (get_operator(layer).mode(layer) for layer in self.network.layers)
+        return Mode.ACCUMULATE in modes
+
+    def ending(self, low: int, rows: int) -> Plan:
+        """The plan of an image of `low` rows by which an image of `rows` rows ends: means are over all of these. Raises as
+        `at`.
+        """
+        plan = self.at(low)
+        if low == rows or not self.counts_rows:
+            return plan
+        one = self.phased
+        network = prepare(self._at_height(rows), one.options, one.kernels).network
+        layers = {layer.name: layer for layer in network.layers}
+        actors = [
+            replace(work, layer=layers[work.name], first=None) if self._is_behind(work) else work
+            for work in plan.conversion.actors
+        ]
+        return replace(plan, conversion=replace(plan.conversion, actors=tuple(actors)))
+
+    def _is_behind(self, work: ActorWork) -> bool:
+        """Whether a layer gives its result behind the last row."""
+        layer = work.layer
+        return layer is not None and (
+            work.name not in self.loop.before or get_operator(layer).mode(layer) is Mode.ACCUMULATE
+        )
 
     def template(self, rows: int) -> tuple[int, int]:
         """(rows of a lower image, turns) with the same firings as an image of `rows` rows, but for so many turns less in its

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from csdfgen.ops import get_operator
 from csdfgen.ops.padding import widen
 from csdfgen.phases.streaming import RowRule, find_row_rule, find_stream_obstacle, read_rows
 from tests.builder import reference
+from tests.native_steps import COMPUTED_BY
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples import SAMPLES
-from tests.streaming_networks import Streaming, draw_streaming
+from tests.streaming_networks import draw_streaming
 from tests.ways import some
 
 LAYERS = some(200, 10_000)
@@ -239,17 +241,20 @@ def test_layers_that_stream_obey_the_laws(number: int) -> None:
     assert "streams" in found
 
 
-def planned(seed: int) -> tuple[Streaming, csdfgen.StreamPlan]:
-    net = draw_streaming(seed)
-    return net, csdfgen.plan_stream(net.at(64), backend="numpy")
-
-
 @pytest.mark.parametrize("seed", range(NETWORKS))
 def test_random_networks_compute_what_onnxruntime_does_at_any_height(seed: int) -> None:
-    net, stream = planned(seed)
-    rng = np.random.default_rng(seed)
-    for rows in (net.step * int(n) for n in rng.integers(64 // net.step, 900 // net.step, 2)):
-        x = rng.standard_normal(stream.at(rows).network.inputs[0].shape).astype(np.float32)
-        found, wanted = runtime.compile(stream.at(rows))(x), reference(net.at(rows), {"x": x})
-        for name, want in wanted.items():
-            np.testing.assert_allclose(found[name], want, rtol=1e-4, atol=1e-4)
+    """Pushed in pieces of any number of rows."""
+    net, backend = draw_streaming(seed), COMPUTED_BY[seed % len(COMPUTED_BY)]
+    plan, rng = csdfgen.plan_stream(net.at(64), backend=backend), np.random.default_rng(seed)
+    program = runtime.compile(plan)
+    for most in (plan.least, min(plan.least + 3 * plan.turn, 2_000)):
+        rows = net.step * int(rng.integers(1 + most // net.step // 2, 2 + most // net.step))
+        x = rng.standard_normal(plan.at(rows).network.inputs[0].shape).astype(np.float32)
+        ends = np.append(np.sort(rng.integers(0, rows, 9)), rows)
+        parts = [x[:, :, a:b] for a, b in pairwise([0, *ends.tolist()])]
+        found: dict[str, list[np.ndarray]] = {}
+        for made in program.stream(parts):
+            for name, rows_made in made.items():
+                found.setdefault(name, []).append(rows_made)
+        for name, want in reference(net.at(rows), {"x": x}).items():
+            np.testing.assert_allclose(np.concatenate(found[name], 2), want, rtol=1e-4, atol=1e-4)

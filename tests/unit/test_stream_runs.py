@@ -13,7 +13,7 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.registry import load_backend
-from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.lowering.program import Feed
 from csdfgen.planning.plan import Plan
 from runtime.bound import BoundProgram
@@ -291,17 +291,6 @@ def test_a_height_that_the_network_does_not_take_is_refused() -> None:
     stream.push({"x": x[:, :, :1]})
     stream.finish()
     assert stream.rows_out == {"y": 16, "z": 32}
-
-
-def test_sums_of_all_rows_are_refused() -> None:
-    """Their divisor would be that of a template."""
-    text = MODELS["two_layers"].replace("1,4,ROWS,12", "1,4,1,1").replace("ROWS", "64")
-    pooled = model(
-        text.replace("y = Conv <pads=[1,1,1,1]> (b, deep)", "y = GlobalAveragePool(b)"),
-        {"conv": WEIGHTS["conv"]},
-    )
-    with pytest.raises(PlanError, match="all rows"):
-        runtime.compile(csdfgen.plan_stream(pooled))
 
 
 def test_states_of_others_are_refused() -> None:

@@ -17,6 +17,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from tests.builder import Graph, reference
 from tests.command import Call, refused
+from tests.native_steps import COMPUTED_BY
 from tests.unit.test_loops import MODELS, all_rows, network
 
 STEP = {"strided": 1, "with_skips": 4, "dilated": 1}
@@ -168,3 +169,34 @@ def test_the_command_writes_a_plan(call: Call) -> None:
     facts = call(*words).json
     assert csdfgen.read_stream("plan.json", "net.onnx").facts().items() <= facts.items()
     assert "leave --memory out" in refused(call(*words, "--memory", "1MiB"))
+
+
+def mean(rows: int) -> onnx.ModelProto:
+    graph = Graph(opset=17)
+    x = graph.node("Sigmoid", graph.conv(graph.input("x", (1, 3, rows, 8)), 4))
+    y, z = graph.node("GlobalAveragePool", x), graph.node("ReduceMean", x, axes=[2, 3])
+    return graph.model(graph.node("Neg", y), z, graph.node("GlobalMaxPool", x), checked=False)
+
+
+@pytest.mark.parametrize("backend", COMPUTED_BY)
+def test_the_end_of_an_image_knows_how_many_rows_there_were(backend: str) -> None:
+    stream = csdfgen.plan_stream(mean(64), backend=backend)
+    low = stream.least + 3
+    plan = stream.ending(low, low + 7 * stream.turn)
+    x = np.random.default_rng(0).standard_normal((1, 3, low, 8)).astype(np.float32)
+    found, wanted = runtime.compile(plan)(x), reference(mean(low), {"x": x})
+    for name, part in zip(wanted, (low / (low + 7 * stream.turn),) * 2 + (1,), strict=True):
+        np.testing.assert_allclose(found[name], part * wanted[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", COMPUTED_BY)
+def test_reductions_are_over_all_rows_of_a_stream(backend: str) -> None:
+    """Of two streams of a program, which end by the same template."""
+    stream = csdfgen.plan_stream(summed(64, "GlobalAveragePool"), backend=backend)
+    frame, low = runtime.compile(stream), stream.least + 5
+    for rows in (low, low + 3 * stream.turn):
+        x = np.random.default_rng(rows).standard_normal((1, 3, rows, 8)).astype(np.float32)
+        *_, last = frame.stream(x[:, :, at : at + 50] for at in range(0, rows, 50))
+        wanted = reference(summed(rows, "GlobalAveragePool"), {"x": x})
+        one = next(name for name in wanted if wanted[name].ndim == 2)
+        np.testing.assert_allclose(last[one], wanted[one], rtol=1e-5)
