@@ -87,8 +87,27 @@ class StreamPlan:
         not take.
         """
         with pause_collection():
-            network, one = self._at_height(rows), self.phased
+            network, one = self._network(rows), self.phased
             return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
+
+    def _network(self, rows: int) -> Network:
+        try:
+            return self._at_height(rows)
+        except (ModelError, InputError) as error:
+            more = self._next_height(rows)
+            if more is None:
+                raise
+            message = f"images of {rows} rows do not fit, those of {more} do: {error.message}"
+            raise ModelError(message, where=error.where) from error
+
+    def _next_height(self, rows: int) -> int | None:
+        """The next multiple of a power of two that the network takes, as strides make it, or None."""
+        for step in (2**k for k in range(1, 11)):
+            try:
+                return self._at_height(-(-rows // step) * step).inputs[0].rows
+            except (ModelError, InputError):
+                continue
+        return None
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -104,7 +123,7 @@ class StreamPlan:
         if low == rows or not self.counts_rows:
             return plan
         one = self.phased
-        network = prepare(self._at_height(rows), one.options, one.kernels).network
+        network = prepare(self._network(rows), one.options, one.kernels).network
         layers = {layer.name: layer for layer in network.layers}
         actors = [
             replace(work, layer=layers[work.name], first=None) if self._is_behind(work) else work
