@@ -49,7 +49,7 @@ def check(plan: Plan) -> None:
     fault, with firing, buffer and both numbers.
     """
     _check_regions(plan)
-    use = _Use(plan, _times(plan))
+    use = Use(plan, _times(plan))
     use.check_branches()
     use.check_reads()
     use.check_same_rows()
@@ -136,7 +136,7 @@ class _Held:
     row: int
 
 
-class _Use:
+class Use:
     """When every row of every tensor is claimed, completed and read for the last time."""
 
     def __init__(self, plan: Plan, times: Mapping[str, np.ndarray]) -> None:
@@ -219,7 +219,7 @@ class _Use:
                 at, row = int(firings[early[0]]), int(rows[early[0]])
                 done = int(np.count_nonzero(self.complete[name] < at))
                 raise ScheduleError(
-                    f"firing {at} ({work.name}[{self.plan.order[at][1]}]) reads row {row} of "
+                    f"firing {at} ({work.name}[{self.times[work.name].tolist().index(at)}]) reads row {row} of "
                     f"'{name}', which is not written yet ({done} rows are)"
                 )
 
@@ -325,11 +325,15 @@ class _Use:
         for buffer in self.plan.buffers:
             if buffer.kind != "tensor":
                 continue
-            members = [n for n in self.plan.sharing.members[buffer.name] if n in self.writer]
-            written = [n for n in members if not self._silent(n)] or members
-            first = np.min([self.claimed[n] for n in written], axis=0)
-            last = np.max([self.last[n] for n in members], axis=0)
+            first, last = self.held(buffer)
             yield from self._held(buffer, first.tolist(), last.tolist())
+
+    def held(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last firing in which each row of a tensor buffer is used."""
+        members = [n for n in self.plan.sharing.members[buffer.name] if n in self.writer]
+        written = [n for n in members if not self._silent(n)] or members
+        first = np.min([self.claimed[n] for n in written], axis=0)
+        return first, np.max([self.last[n] for n in members], axis=0)
 
     def states(self) -> Iterator[_Held]:
         """Sums, from the first firing for an image (or group of images) to the last."""

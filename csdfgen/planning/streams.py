@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, ScheduleError
 from csdfgen.model.network import Network
@@ -20,10 +21,12 @@ from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
+from csdfgen.planning.buffers import ARENA, workspace_buffer
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection, plan_repeated
 from csdfgen.planning.prepared import Phased, prepare
 from csdfgen.planning.repeating import Loop, find_loop, harmonize_heights
+from csdfgen.planning.stream_checker import check_loop
 from csdfgen.program.steps import Backend
 
 _HEIGHTS = tuple(960 << k for k in range(5))
@@ -187,7 +190,29 @@ def phase_stream(
 
 
 def make_stream(phased: Phased, loop: Loop, at_height: AtHeight) -> StreamPlan:
-    """The plan of an order that was found in an image."""
+    """The plan of an order that was found in an image. Raises as `check_loop`."""
+    check_loop(draft_stream(phased, loop), loop.before, loop.word, loop.tables)
     height = phased.conversion.network.inputs[0].rows
     least = height - (loop.interior(phased.conversion) - loop.turn - 2) * loop.rows
     return StreamPlan(phased, loop, loop.rows, loop.turn * loop.rows, loop.first, least, at_height)
+
+
+def draft_stream(phased: Phased, loop: Loop) -> Plan:
+    """An image with its buffers, without firings and places."""
+    if phased.most is None or phased.fine != loop.fine:
+        phased = replace(phased, fine=loop.fine, most=loop.scratch)
+    alignment = phased.kernels.alignment(ARENA)
+    workspaces = [
+        workspace_buffer(name, sizes.tolist(), alignment) for name, sizes in phased.scratch.items()
+    ]
+    return Plan(
+        phased.conversion,
+        phased.sharing,
+        phased.options,
+        "loop",
+        (),
+        (*phased.buffers, *workspaces),
+        MappingProxyType({}),
+        MappingProxyType({ARENA: loop.arena}),
+        phased.scratch,
+    )
