@@ -506,7 +506,8 @@ static int widely(const group *g, const outputs *o, int32_t all)
     const part p = {0, window, 0, g->ins, 4 * g->steps};
     const int32_t taps = is_in_place ? window * step->piece_count : 0;
     const int32_t each = (is_in_place ? 1 + taps : 2) * (int32_t)sizeof(void *) + (is_in_place ? 0 : (int32_t)p.pitch);
-    const int32_t fits = least(all, (g->size - SLACK) / each);
+    const int32_t room = (g->size - SLACK) / each, whole = CSDF_WIDE > 1 || room < CSDF_PIXELS ? 1 : CSDF_PIXELS;
+    const int32_t fits = least(all, room - room % whole);
     group with = *g;
     int32_t counts[MOST];
     uint8_t none[NONE];
