@@ -13,7 +13,7 @@ from csdfgen.backends.native.build import STANDARD
 from csdfgen.backends.native.generate import SOURCES, write
 from tests.board_networks import absent
 
-PRODUCTS = ("fmla", "sdot", "sudot")
+PRODUCTS = ("fmla", "sdot", "sudot", "bfmlalb", "bfmlalt", "fmlal", "fmlal2")
 SHARE = 0.72
 """Of multiply-adds, at least."""
 
@@ -45,6 +45,8 @@ def share(loop: Sequence[str]) -> float:
         ("conv_lines", "armv8-a", "line_(4x[456]|2x[678])"),
         ("conv_bytes", "armv8.2-a+dotprod", "dots_[456]|wide_4x[456]"),
         ("conv_bytes", "armv8.6-a", "wide_4x[456]"),
+        ("conv_bf16", "armv8.6-a", "(run|block)_4x[56]"),
+        ("conv_f16", "armv8.2-a+fp16fml", "(run|block)_4x[56]"),
     ],
 )
 def test_inner_loops(source: str, machine: str, blocks: str, tmp_path: Path) -> None:
