@@ -11,7 +11,7 @@ from csdfgen.reading.onnx_file import label
 _MOST_OPERATORS = 24
 _MOST_NODES = 3
 
-_CONTROL_FLOW = frozenset({"Loop", "Scan", "SequenceMap"})
+_CONTROL_FLOW = frozenset({"Loop", "Scan", "SequenceMap", "WHILE"})
 
 
 def _is_quantized(op_type: str) -> bool:

@@ -164,6 +164,31 @@ def test_native_code_has_the_same_bytes(
         np.testing.assert_array_equal(found, wanted)
 
 
+BOARD = (
+    *(
+        ("int8", kind)
+        for kind in ("PRELU", "RESIZE_BILINEAR False True (8, 10)", "transposed same")
+    ),
+    *(("int16", kind) for kind in ("conv", "SOFTMAX", "TANH")),
+)
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize(("dtype", "kind"), BOARD)
+def test_emitted_code_has_the_same_bytes(dtype: str, kind: str, tmp_path: Path) -> None:
+    absent("arm-none-eabi-gcc", "qemu-system-arm", "make")
+    net = built(kind, 1, tmp_path / "one.tflite", dtype)
+    network = csdfgen.load(tmp_path / "one.tflite")
+    plan, other = (
+        csdfgen.plan(network, backend=backend, requantize="integer", goal="memory")
+        for backend in ("native", "numpy")
+    )
+    feed = dict(zip((t.name for t in network.inputs), feeds(net), strict=True))
+    found = Program(plan, tmp_path, target="cortex-m7")(feed)
+    for name, array in runtime.run(other, feed).items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 # Compared with TensorFlow Lite Micro --------------------------------------------------------------
 
 

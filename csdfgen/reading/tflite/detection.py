@@ -14,10 +14,13 @@ from csdfgen.reading.tflite.values import Layer
 
 
 def detect(layer: Layer) -> None:
-    """The four outputs: boxes, classes, scores, and how many of them there are. Suppression is that of all classes together."""
+    """The four outputs: boxes, classes, scores, and how many of them there are. Boxes are suppressed by those of all classes, or
+    (use_regular_nms) of their own.
+    """
     given = _Settings(layer.op.custom)
-    if given.number("use_regular_nms", 0) or given.number("max_classes_per_detection", 1) != 1:
-        raise ModelError("use_regular_nms and several classes a detection are not supported")
+    apart = bool(given.number("use_regular_nms", 0))
+    if not apart and given.number("max_classes_per_detection", 1) != 1:
+        raise ModelError("has several classes a detection, which is not supported")
     most, classes = int(given.number("max_detections")), int(given.number("num_classes"))
     (batch, anchors, scored), count = _checked(layer), layer.shape(0)[1]
     if batch != 1 or anchors != count or not 1 <= classes <= scored or not 1 <= most <= anchors:
@@ -27,26 +30,34 @@ def detect(layer: Layer) -> None:
     boxes = _boxes(layer, given)
     begin, end, axis = (layer.constant([n], np.int64) for n in (scored - classes, scored, 2))
     scores = layer.node("Slice", layer.x(1), begin, end, axis)
-    best = layer.node("ReduceMax", scores, axis, keepdims=0)
-    kinds = layer.node("ArgMax", scores, axis=2, keepdims=0)
-    kept = _kept(layer, given, boxes, best, most, anchors)
-    _give(layer, boxes, best, kinds, kept, most)
+    if apart:
+        limit = min(anchors, int(given.number("detections_per_class", 100)))
+        lines = layer.made.node("Split", [scores], layer.name, classes, axis=2, num_outputs=classes)
+        kinds = layer.constant(np.arange(classes).repeat(anchors))
+    else:
+        limit, lines = most, [layer.node("ReduceMax", scores, axis, keepdims=0)]
+        kinds = layer.node("Cast", layer.node("ArgMax", scores, axis=2, keepdims=0), to=1)
+    lines = [layer.reshaped(line, [anchors]) for line in lines]
+    masks = [_kept(layer, given, boxes, line, limit, anchors) for line in lines]
+    kept, ranks = (layer.node("Concat", *parts, axis=0) for parts in (masks, lines))
+    _give(layer, boxes, ranks, kinds, kept, most)
 
 
-def _give(layer: Layer, boxes: str, best: str, kinds: str, kept: str, most: int) -> None:
-    """The first of what is kept, in the order of its scores; zeros behind that."""
+def _give(layer: Layer, boxes: str, ranks: str, kinds: str, kept: str, most: int) -> None:
+    """The first of what is kept, in the order of its scores; zeros behind that. There are as many ranks and kinds as boxes, or
+    a multiple of them.
+    """
     outside = layer.constant(-1.0)
-    ranked = layer.node("Where", kept, layer.reshaped(best, [-1]), outside)
+    ranked = layer.node("Where", kept, ranks, outside)
     scores, places = layer.made.node(
         "TopK", [ranked, layer.constant([most], np.int64)], layer.name, 2, axis=0
     )
     there = layer.node("Greater", scores, outside)
     zero = layer.constant(0.0)
-    found = layer.node("Gather", layer.reshaped(boxes, [-1, 4]), places, axis=0)
+    box = layer.node("Mod", places, layer.constant(layer.shape(0)[1], np.int64))
+    found = layer.node("Gather", layer.reshaped(boxes, [-1, 4]), box, axis=0)
     shown = layer.node("Where", layer.reshaped(there, [most, 1]), found, zero)
-    kind = layer.node(
-        "Gather", layer.node("Cast", layer.reshaped(kinds, [-1]), to=1), places, axis=0
-    )
+    kind = layer.node("Gather", layer.reshaped(kinds, [-1]), places, axis=0)
     count = layer.node(
         "ReduceSum", layer.node("Cast", there, to=1), layer.constant([0], np.int64), keepdims=1
     )
@@ -62,11 +73,12 @@ def _give(layer: Layer, boxes: str, best: str, kinds: str, kept: str, most: int)
         layer.give(layer.reshaped(name, shape), k)
 
 
-def _kept(layer: Layer, given: _Settings, boxes: str, best: str, most: int, anchors: int) -> str:
-    """Which anchors are kept."""
-    limits = [given.number(f"nms_{what}_threshold") for what in ("iou", "score")]
-    bounds = [layer.constant([most], np.int64), *(layer.constant([limit]) for limit in limits)]
-    chosen = layer.node("NonMaxSuppression", boxes, layer.reshaped(best, (1, 1, anchors)), *bounds)
+def _kept(layer: Layer, given: _Settings, boxes: str, line: str, limit: int, anchors: int) -> str:
+    """Which anchors are kept by their scores."""
+    overlap, least = (given.number(f"nms_{what}_threshold") for what in ("iou", "score"))
+    least = np.nextafter(np.float32(least), np.float32(-np.inf))  # the least one counts
+    bounds = [layer.constant([limit], np.int64), layer.constant([overlap]), layer.constant([least])]
+    chosen = layer.node("NonMaxSuppression", boxes, layer.reshaped(line, (1, 1, anchors)), *bounds)
     places = layer.node("Gather", chosen, layer.constant([2], np.int64), axis=1)
     same = layer.node("Equal", places, layer.constant(np.arange(anchors)[None], np.int64))
     any_ = layer.node(

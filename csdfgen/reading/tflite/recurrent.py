@@ -58,8 +58,10 @@ def _matrix(layer: Layer, k: int) -> tuple[int, int]:
 
 def run_sequence(layer: Layer) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM, a Scan over time."""
-    if any(layer.has(k) for k in (16, 17, 20, 21, 22, 23)):
-        raise ModelError("has a projection or normalizes its gates, which is not supported")
+    if any(layer.has(k) for k in (20, 21, 22, 23)):
+        raise ModelError("normalizes its gates, which is not supported")
+    if layer.has(16) and layer.value(_STATE).quantized:
+        raise ModelError("has a projection of integers, which is not supported; of floats it is")
     if layer.op.option("FusedActivationFunction") != 4:
         raise ModelError("has another activation than tanh, which is not supported")
     if len(layer.shape()) != 3:
@@ -108,11 +110,12 @@ class _Cell:
         i = self.node("Sub", layer.constant(1.0), f) if coupled else self.gate(0, "Sigmoid", before)
         new = self.node("Mul", i, self.gate(2, "Tanh", ""))
         c = self.node("Add", self.node("Mul", f, before), new)
-        clip = float(layer.op.option("CellClip"))
-        if clip > 0:
-            c = self.node("Clip", c, layer.constant(-clip), layer.constant(clip))
-        c = self.rounded(_CELL, c)
+        c = self.rounded(_CELL, self.clipped(c, "CellClip"))
         h = self.node("Mul", self.gate(3, "Sigmoid", c), self.node("Tanh", c))
+        if layer.has(16):
+            h = self.node("MatMul", h, layer.x(16, (1, 0)))
+            h = self.node("Add", h, layer.x(17)) if layer.has(17) else h
+            h = self.clipped(h, "ProjClip")
         h = self.rounded(_STATE, h)
         self.ends, self.y = [h, c], self.node("Identity", h)
 
@@ -134,6 +137,12 @@ class _Cell:
         for term in terms[1:]:
             total = self.node("Add", total, term)
         return self.node(activation, total)
+
+    def clipped(self, name: str, setting: str) -> str:
+        clip = float(self.layer.op.option(setting))
+        if clip <= 0:
+            return name
+        return self.node("Clip", name, *map(self.layer.constant, (-clip, clip)))
 
     def rounded(self, k: int, name: str) -> str:
         """A state as its integers have it."""
