@@ -32,7 +32,7 @@ from csdfgen.ops.integers import (
 )
 from csdfgen.ops.micro_softmax import softmax_integers
 from csdfgen.ops.recording import pick, record
-from csdfgen.ops.resampling import ROUNDED, resize_integers
+from csdfgen.ops.resampling import IN_1024THS, ROUNDED, resize_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _is_wide_softmax(stored: Stored) -> bool:
 
 
 def _round_positions(layer: Layer, stored: Stored) -> Layer:
-    name = f"{layer.attributes.get('coordinates')}, 1024ths"
+    name = f"{layer.attributes.get('coordinates')}{IN_1024THS}"
     if (
         layer.attributes["mode"] != "linear"
         or stored.read(0) != stored.written(0)

@@ -265,6 +265,13 @@ _BY_THE_HEIGHT = ("align_corners", "half_pixel_symmetric", "tf_crop_and_resize")
 """Coordinates that depend on the length of an axis."""
 
 
+def _follows_height(sampling: Sampling) -> bool:
+    """Whether positions depend on the length of the axis; steps that are rounded do, unless they are exact."""
+    name = sampling.coordinates.removesuffix(IN_1024THS)
+    exact = name == sampling.coordinates or (sampling.length << 10) % sampling.resized == 0
+    return name in _BY_THE_HEIGHT or not exact
+
+
 def _ends_inside(sampling: Sampling) -> bool:
     """Whether the last nearest neighbour need not be moved into the axis, whatever its length."""
     if sampling.mode != "nearest":
@@ -284,7 +291,7 @@ def _row_kind(layer: Layer, row: int) -> Hashable | None:
     sampling = None if k is None else _sampling(layer, k)
     if sampling is None or sampling.is_identity:
         return 0
-    if sampling.coordinates in _BY_THE_HEIGHT or not _ends_inside(sampling):
+    if _follows_height(sampling) or not _ends_inside(sampling):
         return None
     weights = build_taps(sampling).weights
     return 0 if weights is None else tuple(np.round(weights[:, row], 4).tolist())
@@ -614,6 +621,9 @@ COORDINATES: Mapping[str, Position] = MappingProxyType(
 """
 
 
+IN_1024THS = ", 1024ths"
+
+
 def _in_1024ths(halves: bool = False, corners: bool = False) -> Position:
     """Positions by a step that is rounded to 1024ths."""
 
@@ -628,9 +638,9 @@ def _in_1024ths(halves: bool = False, corners: bool = False) -> Position:
 
 ROUNDED: Mapping[str, Position] = MappingProxyType(
     {
-        "half_pixel, 1024ths": _in_1024ths(halves=True),
-        "align_corners, 1024ths": _in_1024ths(corners=True),
-        "asymmetric, 1024ths": _in_1024ths(),
+        f"half_pixel{IN_1024THS}": _in_1024ths(halves=True),
+        f"align_corners{IN_1024THS}": _in_1024ths(corners=True),
+        f"asymmetric{IN_1024THS}": _in_1024ths(),
     }
 )
 """The same of TensorFlow Lite's integers."""

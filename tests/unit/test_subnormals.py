@@ -1,4 +1,4 @@
-"""Subnormal numbers are 0 while native code runs, and nowhere else."""
+"""Subnormal numbers are 0 while native code runs, and nowhere else; zeros keep their sign."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def test_halves_keep_their_subnormal_numbers() -> None:
     x = np.arange(1, 1025, dtype=np.uint16).view(np.float16).reshape(1, 1, 32, 32)
     np.testing.assert_array_equal(_scaled(1.0, "float16", x), x)
     np.testing.assert_array_equal(_scaled(0.5, "float16", x), x * np.float16(0.5))
+
+
+@pytest.mark.parametrize("op_type", ["LeakyRelu", "PRelu"])
+@pytest.mark.parametrize("backend", ["native", "numpy"])
+def test_a_slope_of_zero_keeps_the_sign(op_type: str, backend: str) -> None:
+    g = Graph()
+    x = np.float32([-2, -0.0, 0, 3, -1e-30, -7, 5, -9]).reshape(1, 2, 2, 2)
+    slope = [g.constant(np.zeros((2, 1, 1), np.float32))] if op_type == "PRelu" else []
+    settings = {} if slope else {"alpha": 0.0}
+    model = g.model(g.node(op_type, g.input("x", x.shape), *slope, **settings))
+    (found,) = runtime.compile(csdfgen.plan(csdfgen.load(model), backend=backend))(x).values()
+    np.testing.assert_array_equal(found, np.maximum(x, 0))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(x))

@@ -129,19 +129,13 @@ typedef struct line {
         } \
     }
 
-static inline csdf_v leaking(csdf_v x, csdf_v slope)
-{
-    const csdf_v zero = csdf_splat(0.0f);
-    return csdf_max(zero, x) + slope * csdf_min(zero, x);
-}
-
 LINE(copy, 1, a)
 LINE(add, 2, a + b)
 LINE(subtract, 2, a - b)
 LINE(multiply, 2, a *b)
 LINE(divide, 2, a / b)
 LINE(scale, 3, a *b + c)
-LINE(leak, 2, leaking(a, b))
+LINE(leak, 2, csdf_leaking(a, b))
 
 void csdf_map(const csdf_map_step *step)
 {

@@ -120,14 +120,18 @@ CSDF_INLINE csdf_v csdf_exponential(csdf_v x)
     return (csdf_splat(1.0f) + rest) * csdf_power_of_two(moved);
 }
 
+/* x < 0 ? slope * x : x; a negative zero, so that what a slope of 0 makes of negative numbers keeps its sign. */
+CSDF_INLINE csdf_v csdf_leaking(csdf_v x, csdf_v slope)
+{
+    return csdf_max(csdf_splat(-0.0f), x) + slope * csdf_min(csdf_splat(0.0f), x);
+}
+
 CSDF_INLINE csdf_v csdf_activated(csdf_v x, const csdf_activation *by)
 {
     if (by->kind == CSDF_CLIP)
         return csdf_min(csdf_splat(by->b), csdf_max(csdf_splat(by->a), x));
-    if (by->kind == CSDF_LEAKY) {
-        const csdf_v zero = csdf_splat(0.0f);
-        return csdf_max(zero, x) + csdf_splat(by->a) * csdf_min(zero, x);
-    }
+    if (by->kind == CSDF_LEAKY)
+        return csdf_leaking(x, csdf_splat(by->a));
     return x;
 }
 
