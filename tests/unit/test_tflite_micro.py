@@ -184,7 +184,7 @@ def test_emitted_code_has_the_same_bytes(dtype: str, kind: str, tmp_path: Path) 
         for backend in ("native", "numpy")
     )
     feed = dict(zip((t.name for t in network.inputs), feeds(net), strict=True))
-    found = Program(plan, tmp_path, target="cortex-m7")(feed)
+    found = Program(plan, tmp_path / "board", target="cortex-m7")(feed)
     for name, array in runtime.run(other, feed).items():
         np.testing.assert_array_equal(found[name], array)
 
