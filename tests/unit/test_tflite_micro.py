@@ -54,7 +54,7 @@ PRODUCTS = (
         "dense of images",
         "dense kept",
     ),
-    *("transposed same", "transposed valid", "transposed small"),
+    *("transposed same", "transposed valid", "transposed small", "BATCH_MATMUL True False"),
 )
 RESIZES = tuple(kind for kind in CASES if kind.startswith("RESIZE_BILINEAR"))
 KINDS = {
