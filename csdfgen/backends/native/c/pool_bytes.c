@@ -135,9 +135,17 @@ enum { SUMS = 16 };
 #define EACH(v, of) for (int v = 0; v < of; v++)
 #endif
 
-/* Bytes of a pixel as integers. */
-CSDF_INLINE void widen(csdf_i *x, const uint8_t *at, uint8_t flip)
+/* Adds the bytes of a pixel, signed and moved by `more`, times a factor to sums. */
+CSDF_INLINE void add_pixel(csdf_v *sums, const uint8_t *at, uint8_t flip, int32_t more, csdf_v factor)
 {
+#ifdef CSDF_DSP_NEAREST
+    const int32_t both = more * 0x10000 + (more & 0xffff);
+    EACH(v, SUMS / 4) {
+        const uint32_t word = (uint32_t)csdf_word(at + 4 * v) ^ 0x01010101u * flip;
+        csdf_add_products(sums + 4 * v, csdf_add_even(both, word), csdf_add_odd(both, word), factor);
+    }
+#else
+    csdf_i x[SUMS / CSDF_LANES];
 #if CSDF_LANES == 1
     EACH(v, SUMS / 4) {
         const uint32_t word = (uint32_t)csdf_word(at + 4 * v) ^ 0x01010101u * flip;
@@ -147,24 +155,22 @@ CSDF_INLINE void widen(csdf_i *x, const uint8_t *at, uint8_t flip)
 #else
     csdf_widen(x, at, flip);
 #endif
+    EACH(v, SUMS / CSDF_LANES)
+        sums[v] += csdf_apart(csdf_float(x[v] + csdf_splat_i(more)), factor);
+#endif
 }
 
 /* Adds the values of SUMS channels. */
 static void add_values(const csdf_byte_sum_step *step, int32_t channel, float *sums)
 {
-    const csdf_i more = csdf_splat_i(step->flip + step->rest);
     const csdf_v factor = csdf_splat(step->factor);
     csdf_v kept[SUMS / CSDF_LANES];
     EACH(v, SUMS / CSDF_LANES)
         kept[v] = csdf_load(sums + v * CSDF_LANES);
     for (int32_t row = 0; row < step->count; row++) {
         const uint8_t *at = step->source.rows[row] + channel;
-        for (int32_t k = step->width; k > 0; k--, at += step->source.stride) {
-            csdf_i x[SUMS / CSDF_LANES];
-            widen(x, at, (uint8_t)step->flip);
-            EACH(v, SUMS / CSDF_LANES)
-                kept[v] += csdf_apart(csdf_float(x[v] + more), factor);
-        }
+        for (int32_t k = step->width; k > 0; k--, at += step->source.stride)
+            add_pixel(kept, at, (uint8_t)step->flip, step->flip + step->rest, factor);
     }
     EACH(v, SUMS / CSDF_LANES)
         csdf_store(sums + v * CSDF_LANES, kept[v]);
@@ -182,21 +188,36 @@ static void add_value(const csdf_byte_sum_step *step, int32_t channel, float *su
     }
 }
 
-void csdf_sum_values(const csdf_byte_sum_step *step)
+#if CSDF_LANES == 1
+/* The byte of an average. */
+CSDF_INLINE uint8_t nearest(float x, int32_t low, int32_t high)
+{
+#ifdef CSDF_DSP_NEAREST
+    return (uint8_t)least(high, most(low, csdf_nearest(x)));
+#else
+    const csdf_bounds bounds = csdf_bounds_of(0, low, high);
+    return (uint8_t)csdf_round(x, &bounds);
+#endif
+}
+
+/* The averages of all channels. */
+static void divide_sums(const csdf_byte_sum_step *step)
+{
+    const float *sums = step->sums, *const end = sums + step->source.channels;
+    const float first = step->divisors[0], second = step->divisors[1], zero = (float)step->zero;
+    const int32_t low = step->low, high = step->high;
+    for (uint8_t *out = step->out; sums < end; sums++)
+        *out++ = nearest(csdf_divided(csdf_divided(*sums, first), second) + zero, low, high);
+}
+#else
+static void divide_sums(const csdf_byte_sum_step *step)
 {
     const int32_t channels = step->source.channels;
     const csdf_bounds bounds = csdf_bounds_of(0, step->low, step->high);
     const csdf_v divisors[2] = {csdf_splat(step->divisors[0]), csdf_splat(step->divisors[1])};
     const csdf_v zero = csdf_splat((float)step->zero);
-    float *sums = step->sums;
-    int32_t c = 0;
-    if (step->begin)
-        memset(sums, 0, (size_t)channels * sizeof *sums);
-    for (; c + SUMS <= channels; c += SUMS)
-        add_values(step, c, sums + c);
-    for (; c < channels; c++)
-        add_value(step, c, sums + c);
-    for (c = 0; c < channels && step->end; c += 16) {
+    const float *sums = step->sums;
+    for (int32_t c = 0; c < channels; c += 16) {
         const int32_t n = least(16, channels - c);
         float own[16] = {0};
         csdf_i made[CSDF_BLOCK_VECTORS];
@@ -205,6 +226,22 @@ void csdf_sum_values(const csdf_byte_sum_step *step)
             made[v] = csdf_round(csdf_divided(csdf_divided(csdf_load(own + v * CSDF_LANES), divisors[0]), divisors[1]) + zero, &bounds);
         csdf_store_bytes(step->out + c, made, n);
     }
+}
+#endif
+
+void csdf_sum_values(const csdf_byte_sum_step *step)
+{
+    const int32_t channels = step->source.channels;
+    float *sums = step->sums;
+    int32_t c = 0;
+    if (step->begin)
+        memset(sums, 0, (size_t)channels * sizeof *sums);
+    for (; c + SUMS <= channels; c += SUMS)
+        add_values(step, c, sums + c);
+    for (; c < channels; c++)
+        add_value(step, c, sums + c);
+    if (step->end)
+        divide_sums(step);
 }
 
 void csdf_sum_values_of(const void *step) { csdf_sum_values(step); }

@@ -38,6 +38,27 @@ CSDF_INLINE int32_t csdf_nearest(float x)
     memcpy(&bits, &integer, sizeof bits);
     return bits;
 }
+
+/* Adds four integers of 16 bits times a factor to sums, each operation rounded by itself. even: the first and the third. */
+CSDF_INLINE void csdf_add_products(float *sums, int32_t even, int32_t odd, float factor)
+{
+    __asm__("vmov s28, s29, %4, %5\n\tvmov s30, s31, %6, %7\n\t"
+            "vcvt.f32.s16 s28, s28, #0\n\tvcvt.f32.s32 s29, s29\n\tvcvt.f32.s16 s30, s30, #0\n\tvcvt.f32.s32 s31, s31\n\t"
+            "vmul.f32 s28, s28, %8\n\tvmul.f32 s29, s29, %8\n\tvmul.f32 s30, s30, %8\n\tvmul.f32 s31, s31, %8\n\t"
+            "vadd.f32 %0, %0, s28\n\tvadd.f32 %1, %1, s30\n\tvadd.f32 %2, %2, s29\n\tvadd.f32 %3, %3, s31"
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3])
+            : "r"(even), "r"(even >> 16), "r"(odd), "r"(odd >> 16), "t"(factor)
+            : "s28", "s29", "s30", "s31");
+}
+
+/* Of the bytes of a word: the first and the third added to a pair, and the others. */
+CSDF_INLINE int32_t csdf_add_even(int32_t pair, uint32_t word) { return (int32_t)__sxtab16((int16x2_t)pair, (int8x4_t)word); }
+CSDF_INLINE int32_t csdf_add_odd(int32_t pair, uint32_t word)
+{
+    int32_t sums;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sums) : "r"(pair), "r"(word));
+    return sums;
+}
 #endif
 
 /* n bytes, a multiple of four, as pairs: of one pixel, or of two (a constant), four of the first, four of the second, ... */
