@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +18,11 @@ from csdfgen.cli.options import (
     Tokens,
     check_suffix,
     is_graph_file,
+    refuse,
 )
 from csdfgen.cli.terminal import escape, figures_table, say, say_json, show_progress, table
 from csdfgen.errors import InputError, prefix_errors
-from csdfgen.model.options import declare
+from csdfgen.model.options import STREAM_OPTIONS, declare
 from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Convert(Command):
         "csdfgen model.onnx -o graph.xml",
         "csdfgen model.onnx -o graph.dot --rows 1 --tokens rows",
         "csdfgen model.onnx --shape input=1x3x480x640",
+        "csdfgen model.onnx --stream -o period.xml",
         "csdfgen graph.xml -o graph.json",
         "csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap",
     )
@@ -85,6 +88,11 @@ class Convert(Command):
         "property, which SDF3 and Kiter store but ignore.",
         None, panel=_FORM, shown="channels, in .dot sizes",
     )  # fmt: skip
+    stream: bool = declare(
+        "The period of a plan of images of any height (schedule --stream), with initial tokens: analyses are then of a steady "
+        "state.",
+        False, panel=_FORM,
+    )  # fmt: skip
     as_json: JsonOption = False
     planning: Planning
 
@@ -101,7 +109,10 @@ class Convert(Command):
         check_suffix(output, "a graph", ".xml", ".json", ".dot")
         suffix = "" if output is None else output.suffix.lower()
         of_graph, plan, taken = is_graph_file(self.model), None, dict[str, bool]()
-        if of_graph:
+        if self.stream:
+            refuse(self._stream_refusals(asked, of_graph))
+            source = sdf3xml.Sdf3File(self._graph_of_period(asked), {})
+        elif of_graph:
             source = self._read_graph(asked, suffix)
         else:
             graph, plan, taken = self._graph_of_model(asked, suffix)
@@ -131,6 +142,21 @@ class Convert(Command):
             say(
                 f"{escape(output)}: of '{escape(name)}' the larger branch, {'then' if then else 'else'}"
             )
+
+    def _stream_refusals(self, asked: Asked, of_graph: bool) -> Iterator[tuple[object, str]]:
+        yield of_graph, f"{self.model}: is a graph; --stream is for models"
+        yield self.rates, f"--rates {self.rates} is of one image; leave it or --stream out"
+        for name in asked.given.keys() - STREAM_OPTIONS:
+            yield True, f"--stream plans images of any height; leave --{name} out"
+
+    def _graph_of_period(self, asked: Asked) -> CsdfGraph:
+        from csdfgen.api import plan_stream
+
+        with show_progress() as progress:
+            progress("planning")
+            shapes, fixed = dict(asked.shapes), asked.fixed
+            stream = plan_stream(self.model, shapes=shapes, fix=fixed, **asked.given)
+        return stream.graph(tokens=self.tokens or "elements")
 
     def _read_graph(self, asked: Asked, suffix: str) -> Sdf3File:
         """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped

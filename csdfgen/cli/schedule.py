@@ -305,7 +305,7 @@ class Schedule(Command):
         if self.output is not None:
             size = format_bytes(stream.planned_bytes)
             say(f"{escape(self.output)}: images of any height, arena of {size}", wrap=False)
-        say(*(f"{name.replace('_', ' ')}  {value:,}" for name, value in facts.items()))
+        say(*(f"{name.replace('_', ' '):<12}{value:>14,}" for name, value in facts.items()))
 
     def _planned(self, asked: Asked, progress: Progress) -> tuple[Network, Plan, Quantized | None]:
         """The network and its plan; what was made of the model, where other formats are asked for."""

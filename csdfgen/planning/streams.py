@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, ScheduleError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
@@ -27,6 +28,7 @@ from csdfgen.planning.planner import pause_collection, plan_repeated
 from csdfgen.planning.prepared import Phased, prepare
 from csdfgen.planning.repeating import Loop, find_loop, harmonize_heights
 from csdfgen.planning.stream_checker import check_loop
+from csdfgen.planning.stream_graph import build_period_graph, measure_waits
 from csdfgen.program.steps import Backend
 
 _HEIGHTS = tuple(960 << k for k in range(5))
@@ -74,8 +76,12 @@ class StreamPlan:
         """Bytes of the arena, whatever the height."""
         return self.loop.arena
 
-    def facts(self) -> dict[str, int]:
-        """Figures by name: bytes, and rows of the first input."""
+    def graph(self, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:
+        """The CSDF graph of a period, with initial tokens (`build_period_graph`)."""
+        return build_period_graph(self, tokens=tokens, overlap=overlap)
+
+    def facts(self) -> dict[str, int | float]:
+        """Figures by name: bytes, rows of the first input, and `measure_waits`."""
         return {
             "arena": self.planned_bytes,
             "peak_live": self.loop.peak,
@@ -83,6 +89,7 @@ class StreamPlan:
             "period": self.period,
             "turn": self.turn,
             "firings": len(self.loop.word),
+            **measure_waits(self),
         }
 
     def at(self, rows: int) -> Plan:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +14,12 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.dataflow.graph import repetition_vector
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
+from schedules.check import check
+from schedules.schedule import Firing, Schedule
 from tests.builder import Graph, reference
 from tests.command import Call, refused
 from tests.native_steps import COMPUTED_BY
@@ -163,6 +168,65 @@ def test_a_file_of_something_else_is_refused(
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(CsdfgenError, match=message):
         csdfgen.read_stream(path, model)
+
+
+@pytest.mark.parametrize("name", ["strided", "dilated"])
+@pytest.mark.parametrize("tokens", ["rows", "elements"])
+def test_a_period_is_an_iteration_of_its_graph(name: str, tokens: str) -> None:
+    """The word is a schedule of it, and without limits to buffers the slowest actor sets the throughput."""
+    stream, fired, order = streamed(name), Counter[str](), []
+    graph = stream.graph(tokens=tokens)
+    for actor in stream.loop.word:
+        order.append(Firing(actor, fired[actor]))
+        fired[actor] += 1
+    assert repetition_vector(graph) == fired
+    check(graph, Schedule(name, tuple(order), {one.name: 10**9 for one in graph.channels}))
+    found = csdfgen.analyze(graph)
+    assert found.throughput is not None
+    slowest = max(sum(actor.execution_times) for actor in graph.actors)
+    assert found.throughput.value == Fraction(1, slowest)
+    wrong = [Firing(actor, k) for actor, k in reversed([(f.actor, f.phase) for f in order])]
+    with pytest.raises(CsdfgenError):
+        check(graph, Schedule(name, tuple(wrong), {one.name: 10**9 for one in graph.channels}))
+
+
+def segment_work(plan: Plan) -> list[int]:
+    """Work between slabs of the input."""
+    found: list[int] = []
+    for actor, phase in plan.order:
+        work = plan.conversion.actor[actor]
+        found += [0] * (work.kind == "input")
+        found[-1] += work.times[phase]
+    return found
+
+
+@pytest.mark.parametrize("name", ["strided", "dilated"])
+def test_what_is_said_of_waits_is_so_in_an_image(name: str) -> None:
+    stream = streamed(name)
+    facts, plan = stream.facts(), stream.at(stream.least + 3 * stream.turn)
+    slab = stream.period // Counter(stream.loop.word)[plan.order[0][0]]
+    work = segment_work(plan)[stream.first // slab :][: stream.turn // slab]
+    assert facts["burst"] == pytest.approx(max(work) * len(work) * slab / sum(work), abs=0.06)
+    (output,) = plan.network.output_tensors
+    fed, waits, actors = 0, [], plan.conversion.actor
+    rate = plan.network.tensors[output].rows / plan.network.inputs[0].rows
+    for actor, phase in plan.order:
+        fed += slab * (actors[actor].kind == "input")
+        for write in actors[actor].writes:
+            if write.tensor.name == output:
+                waits.append(fed - actors[actor].phases[phase].out.start / rate)
+    middle = waits[len(waits) // 3 : -(len(waits) // 3)]
+    assert facts["latency"] == pytest.approx(max(middle), abs=1 / rate + 1)
+    assert 1 <= facts["queue"] <= facts["burst"] + 1
+
+
+def test_the_command_writes_the_graph_of_a_period(call: Call) -> None:
+    onnx.save(MODELS["dilated"](64), "net.onnx")
+    words = ("net.onnx", "--stream", "--backend", "numpy", "-o", "graph.xml")
+    call(*words)
+    graph = csdfgen.read_graph("graph.xml")
+    assert any(one.initial_tokens for one in graph.channels if one.kind != "serial")
+    assert "leave it or --stream out" in refused(call(*words, "--rates", "exact"))
 
 
 def test_the_command_writes_a_plan(call: Call) -> None:
