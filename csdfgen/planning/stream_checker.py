@@ -214,8 +214,8 @@ def _check_circle(group: list[_Circling], length: int) -> None:
     around = turn * length
     if turn * sum(len(one.first) for one in group) > _MOST:
         raise PlanError(f"offsets of '{group[0].name}' and others repeat after {turn} periods")
-    events = []
-    held = []
+    events = list[tuple[int, int, int]]()
+    held = list[tuple[int, int, str]]()
     for one in group:
         periods = np.arange(turn)[:, None] * length
         first = (one.first + periods).ravel()

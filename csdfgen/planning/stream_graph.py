@@ -72,20 +72,18 @@ def build_period_graph(
             name = number_unused_name(f"{read.tensor.name}->{target.work.name}", names)
             given, needed = source.counts(write.complete), target.counts(read.need)
             ends = source.work.name, target.work.name
-            rates = (
+            made, taken = (
                 tuple(unit * (after - ahead) for ahead, after in pairwise(one))
                 for one in (given, needed)
             )
             there = unit * (given[0] - needed[0])
-            channels.append(Channel(name, *ends, *rates, there, size, "data"))
-            kept = [
-                unit * (need - gone)
-                for need, gone in zip(needed, target.counts(read.release), strict=True)
-            ]
+            channels.append(Channel(name, *ends, made, taken, there, size, "data"))
+            gone = target.counts(read.release)
+            kept = tuple(unit * (n - m) for n, m in zip(needed, gone, strict=True))
             if overlap and any(kept):
                 name = number_unused_name(f"overlap:{name}", names)
-                rates = tuple(kept[1:]), tuple(kept[:-1])
-                channels.append(Channel(name, ends[1], ends[1], *rates, kept[0], size, "overlap"))
+                loop = name, ends[1], ends[1], kept[1:], kept[:-1], kept[0]
+                channels.append(Channel(*loop, size, "overlap"))
     actors = (
         Actor(name, one.period(one.work.times), describe_function(one.work))
         for name, one in middle.items()
