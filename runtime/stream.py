@@ -28,10 +28,11 @@ from csdfgen.errors import InputError
 from csdfgen.lowering.program import Program, lower
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
+from csdfgen.phases.streaming import has_end_of_its_own
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from csdfgen.program.instructions import view_bytes
-from csdfgen.program.steps import Backend
+from csdfgen.program.steps import Backend, Step
 from runtime.bound import BoundProgram, add_guards
 from runtime.kept_state import pack_state, unpack_state
 from runtime.segments import Runner, Segments
@@ -138,6 +139,22 @@ class StreamProgram:
         ends = first + count
         fed, made = ((rows[ends] - rows[first]).tolist() for rows in (one.fed, one.made))
         return Turns(first, count, fed, made)
+
+    @cached_property
+    def held_back(self) -> int:
+        """Rows of the first input that wait for further ones, or for the end: a layer may end by rows that are there already, and
+        computes its last ones in another way.
+        """
+        one = self.segments
+        last = [
+            at
+            for at, step in enumerate(one.program.firings)
+            if isinstance(step, Step) and step.phase.last and has_end_of_its_own(step.layer)
+        ]
+        if not last:
+            return 0
+        segment = int(np.searchsorted(one.starts, last[0], side="right")) - 1
+        return int(one.fed[-1, 0] - one.fed[segment, 0]) + self.plan.period
 
     def ending(self, rows: int, done: int) -> tuple[Plan, Segments, int]:
         """(template, its segments, turns that are left out) for the end of a stream of so many rows, so many of whose segments
@@ -365,6 +382,7 @@ class Stream:
     def _chunks(self) -> Iterator[Chunk]:
         """The segments whose rows are there, turn by turn."""
         turns, at, there = self.program.turns, self._done, self._pushed()
+        there[0] -= self.program.held_back
         while True:
             left_out, start = turns.split(at)
             rows = [count - left_out * turn for count, turn in zip(there, turns.fed, strict=True)]

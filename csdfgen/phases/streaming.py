@@ -148,6 +148,20 @@ def _is_within(reads: Reads, rule: Reads) -> bool:
     return all(a is None or (b is not None and b[0] <= a[0] and a[1] <= b[1]) for a, b in pairs)
 
 
+def has_end_of_its_own(layer: Layer) -> bool:
+    """Whether the last rows of a layer are not known from the rows that it reads: it sums up all, crops, or resizes by a
+    fraction. Its last phase has to wait for the end of a stream.
+    """
+    mode = get_operator(layer).mode(layer)
+    rule = find_row_rule(layer) if mode is Mode.ROWS else None
+    if not isinstance(rule, RowRule):
+        return mode is Mode.ACCUMULATE
+    heights = [tensor.rows for tensor in layer.inputs if tensor is not None]
+    behind = zip(rule.read(layer.output.rows), heights, strict=True)
+    is_fraction = rule.step > 1 and max(rule.moves) > 1
+    return is_fraction or all(one is None or one[1] <= height for one, height in behind)
+
+
 # Of a network ------------------------------------------------------------------------------------
 
 

@@ -266,3 +266,32 @@ def test_reductions_are_over_all_rows_of_a_stream(backend: str) -> None:
         wanted = reference(summed(rows, "GlobalAveragePool"), {"x": x})
         one = next(name for name in wanted if wanted[name].ndim == 2)
         np.testing.assert_allclose(last[one], wanted[one], rtol=1e-5)
+
+
+def ended(rows: int, last: str) -> onnx.ModelProto:
+    """A last layer that may end by rows that are there long before the end."""
+    graph = Graph(opset=17)
+    x = graph.node("Abs", graph.input("x", (1, 2, rows, 3)))
+    one, axis = (graph.constant(np.array([k], np.int64)) for k in (-3, 2))
+    if last == "Slice":
+        return graph.model(graph.node("Slice", x, axis, one, axis), checked=False)
+    if last == "Pad":
+        pads = graph.constant(np.array([0, 0, 1, 0, 0, 0, -2, 0], np.int64))
+        return graph.model(graph.node("Pad", x, pads), checked=False)
+    if last == "Resize":
+        scales = graph.constant(np.array([1, 1, 1.5, 1], np.float32))
+        rounded = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return graph.model(graph.node("Resize", x, "", scales, **rounded), checked=False)
+    return graph.model(graph.node(last, x), checked=False)
+
+
+@pytest.mark.parametrize("last", ["GlobalAveragePool", "GlobalMaxPool", "Slice", "Pad", "Resize"])
+def test_no_row_is_computed_that_may_be_none(last: str) -> None:
+    stream = csdfgen.plan_stream(ended(64, last), backend="numpy")
+    frame = runtime.compile(stream)
+    for rows in range(stream.least + stream.turn, stream.least + stream.turn + 5):
+        x = np.random.default_rng(rows).standard_normal((1, 2, rows, 3)).astype(np.float32)
+        parts = [list(made.values()) for made in frame.stream([x[:, :, :7], x[:, :, 7:]])]
+        (want,) = reference(ended(rows, last), {"x": x}).values()
+        found = np.concatenate([array for made in parts for array in made], 2)
+        np.testing.assert_allclose(found, want, rtol=1e-5)
