@@ -213,7 +213,7 @@ class _Found:
             return None
         for one in operands:
             if one.name in self.at_the_end:
-                return f"needs '{one.name}', of which nothing is known before the last row,"
+                return f"needs '{one.name}', which is not known before the last row"
             if one.name not in self.by_rows:
                 return f"needs all of '{one.name}', which has no rows that stream"
         return "is in a branch of an If" if layer.guards else self._refuse_rows(layer)

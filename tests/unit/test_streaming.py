@@ -103,7 +103,9 @@ def test_what_keeps_a_network_from_streaming(
     found = find_stream_obstacle(network(behind, 64), network(behind, 96))
     assert found is not None and found.layer.startswith(layer), found
     assert reason in found.reason and way_out in found.way_out
-    assert str(found).startswith(f"layer '{found.layer}' ") and "\n" not in str(found)
+    assert str(found).startswith(f"layer '{found.layer}' {found.reason}, so") and "\n" not in str(
+        found
+    )
 
 
 def strided(graph: Graph, x: str, rows: int) -> str:
