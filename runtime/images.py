@@ -333,11 +333,17 @@ def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
 
 def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray:
     """An image as an array of the tensor's shape and dtype. Raises InputError for another size, unless `resize` is set."""
-    channels_last, blue_first = _layout(tensor, options)
+    channels_last, _ = _layout(tensor, options)
     height, width = tensor.shape[1:3] if channels_last else tensor.shape[2:4]
     channels = tensor.shape[3 if channels_last else 1]
     pixels = _pixels(path, (width, height), _MODES[channels], options.resize)
-    values = pixels.reshape(height, width, channels).astype(np.float32)
+    return convert_pixels(pixels.reshape(height, width, channels), tensor, options)
+
+
+def convert_pixels(pixels: np.ndarray, tensor: Tensor, options: ImageOptions) -> np.ndarray:
+    """Pixels (rows, columns, channels) as rows of an image input, in its layout and type. Raises InputError."""
+    channels_last, blue_first = _layout(tensor, options)
+    values, channels = pixels.astype(np.float32), pixels.shape[2]
     if blue_first:
         values[..., :3] = values[..., 2::-1].copy()
     for option, given, apply in (

@@ -86,6 +86,7 @@ class Run(Command):
         "csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz",
         "csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
         "csdfgen run model.onnx --goal throughput --threads 2 --frames 8",
+        "csdfgen run denoiser.onnx --stream speech.wav --output clean.wav",
     )
 
     model: str = argument(
@@ -109,6 +110,14 @@ class Run(Command):
         "uniform random values from -1 to 1, or in the pixel range of a zoo network.",
         None, "FILE|NAME=FILE", FILES,
     )  # fmt: skip
+    stream: Path | None = declare(
+        "Run a stream: the rows of .npy, .raw, .wav, .flac or .tif, as many as there are, or - for raw rows from standard input. "
+        "--output takes its rows, in such a file or -.",
+        None, "FILE", FILES,
+    )  # fmt: skip
+    resume: bool = declare(
+        "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
+    )
     output: Path | None = declare(
         "Outputs as .npz (by output name) or .npy (a single output).",
         None, "FILE", FILES, names=OUTPUT,
@@ -153,10 +162,15 @@ class Run(Command):
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
         from csdfgen.cli.compiled import find_program_file, run_compiled, run_kept
+        from csdfgen.cli.streams import run_stream_files
 
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
         asked = self.planning.read()
+        if self.stream is not None:
+            run_stream_files(self, asked)
+            return
+        refuse([(self.resume, "--resume continues a --stream; give both")])
         if asked.given.get("goal") == "throughput":
             asked = replace(asked, given={**asked.given, "threads": self.threads})
         refuse_graph(

@@ -1,0 +1,187 @@
+"""Where do the rows of an output go? A sink takes them one after the other, and goes on with a file that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from csdfgen.errors import InputError
+from csdfgen.model.network import Tensor
+from csdfgen.streaming.sources import SOUNDS, STDIN, import_extra
+
+
+def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
+    """The file of each output: the one that is named, or for several with their names in it. Raises InputError for files that
+    are not written.
+    """
+    if str(path) != STDIN and path.suffix.lower() not in SINKS:
+        raise InputError(
+            f"rows are written as {', '.join(SINKS)}, or to {STDIN} as raw rows", where=str(path)
+        )
+    if len(names) == 1:
+        return {names[0]: path}
+    if str(path) == STDIN:
+        raise InputError(
+            f"{len(names)} outputs cannot go to standard output; name a file, or choose --outputs"
+        )
+    return {
+        name: path.with_name(f"{path.stem}.{name.replace('/', '_')}{path.suffix}") for name in names
+    }
+
+
+class Wanted(NamedTuple):
+    """What a sink is to take. tensor: rows of it; rows: how many there will be, None if nobody knows; done: how many of them the
+    file has already; rate: samples a second, of sounds.
+    """
+
+    tensor: Tensor
+    rows: int | None
+    done: int
+    rate: int
+
+
+class Sink(Protocol):
+    """Rows of an output of a network."""
+
+    def write(self, start: int, rows: np.ndarray) -> None:
+        """Rows from number `start` on, with the axes of the output."""
+
+    def flush(self) -> None:
+        """Everything that was written is in the file."""
+
+    def close(self) -> None:
+        """All rows are written."""
+
+
+class _Mapped:
+    """Rows of a file that is mapped. array: in the order of the file; axis: of rows in it."""
+
+    def __init__(self, array: Any, tensor: Tensor, *, stored: bool) -> None:
+        self._array, self._tensor = array, tensor
+        self._rows = array if stored else tensor.to_storage(array)
+
+    def write(self, start: int, rows: np.ndarray) -> None:
+        """See `Sink.write`."""
+        stored = self._tensor.to_storage(rows)
+        self._rows[start : start + len(stored)] = stored.reshape(-1, *self._rows.shape[1:])
+
+    def flush(self) -> None:
+        """See `Sink.flush`."""
+        self._array.flush()
+
+    close = flush
+
+
+def _array(path: Path, wanted: Wanted) -> Sink:
+    """A .npy file of the output's shape."""
+    tensor, shape = wanted.tensor, [*wanted.tensor.shape]
+    if tensor.row_axis is not None:
+        shape[tensor.row_axis] = _rows_of(wanted)
+    mode: Any = "r+" if wanted.done else "w+"
+    array = np.lib.format.open_memmap(path, mode, np.dtype(tensor.dtype), tuple(shape))
+    return _Mapped(array, tensor, stored=False)
+
+
+def _picture(path: Path, wanted: Wanted) -> Sink:
+    """A TIFF file without compression, whose pixels have the channels of the output."""
+    library, tensor = import_extra("tifffile", "tiff"), wanted.tensor
+    shape = _rows_of(wanted), *(n for n in tensor.row_shape if n > 1)
+    if len(shape) not in (2, 3):
+        raise InputError(
+            f"is an image, output '{tensor.name}' has rows of shape {tensor.row_shape}"
+        )
+    if wanted.done:
+        return _Mapped(library.memmap(path, mode="r+"), tensor, stored=True)
+    color = "rgb" if shape[2:] == (3,) and tensor.dtype == "uint8" else "minisblack"
+    array = library.memmap(
+        path,
+        shape=shape,
+        dtype=tensor.dtype,
+        photometric=color,
+        planarconfig="contig",
+        bigtiff=True,
+    )
+    return _Mapped(array, tensor, stored=True)
+
+
+def _rows_of(wanted: Wanted) -> int:
+    if wanted.rows is None:
+        raise InputError(
+            "needs the number of rows, which the source does not tell; write .raw, or .wav"
+        )
+    return wanted.rows
+
+
+class _Raw:
+    """Numbers of the output's type without a header, row by row."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self._tensor = wanted.tensor
+        if str(path) == STDIN:
+            self._file: Any = sys.stdout.buffer
+            return
+        self._file = path.open("r+b" if wanted.done else "wb")
+        self._file.truncate(wanted.done * wanted.tensor.row_bytes)
+        self._file.seek(0, 2)
+
+    def write(self, start: int, rows: np.ndarray) -> None:
+        """See `Sink.write`."""
+        self._file.write(np.ascontiguousarray(self._tensor.to_storage(rows)).tobytes())
+
+    def flush(self) -> None:
+        """See `Sink.flush`."""
+        self._file.flush()
+
+    close = flush
+
+
+class _Sound:
+    """Samples of a sound in float32, or what its format has instead."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        library, tensor = import_extra("soundfile", "audio"), wanted.tensor
+        self._tensor = tensor
+        if wanted.done:
+            self._file = library.SoundFile(path, "r+")
+            self._file.seek(wanted.done)
+            return
+        subtype = "FLOAT" if path.suffix.lower() in (".wav", ".w64", ".aiff", ".aif") else None
+        self._file = library.SoundFile(path, "w", wanted.rate, tensor.row_elements, subtype)
+
+    def write(self, start: int, rows: np.ndarray) -> None:
+        """See `Sink.write`."""
+        self._file.write(self._tensor.to_storage(rows).reshape(-1, self._tensor.row_elements))
+
+    def flush(self) -> None:
+        """See `Sink.flush`."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        self._file.close()
+
+
+SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
+    ".npy": _array,
+    ".raw": _Raw,
+    ".pcm": _Raw,
+    ".tif": _picture,
+    ".tiff": _picture,
+    **dict.fromkeys(SOUNDS, _Sound),
+}
+"""Suffix -> what writes the file."""
+
+
+def open_sink(path: Path, wanted: Wanted) -> Sink:
+    """A file for rows. Raises InputError."""
+    make = _Raw if str(path) == STDIN else SINKS[path.suffix.lower()]
+    try:
+        return make(path, wanted)
+    except InputError as error:
+        raise error.at(str(path)) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"cannot be written: {error}", where=str(path)) from None

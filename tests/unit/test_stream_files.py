@@ -1,0 +1,206 @@
+"""Streams from files to files: the rows of each format, interruptions, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tifffile
+
+import csdfgen
+import runtime
+from csdfgen.errors import InputError
+from csdfgen.model.network import Tensor
+from csdfgen.streaming.runs import run_stream
+from csdfgen.streaming.sources import SOURCES, Source, open_source
+from runtime.images import ImageOptions
+from runtime.stream import StreamProgram
+from tests.command import Call, refused
+from tests.models import model
+
+RNG = np.random.default_rng(0)
+WAVE = model(
+    "wave (float[1,2,400] x) => (float[1,1,400] y) { a = Conv <pads=[8,0]> (x, w) y = Relu(a) }",
+    {"w": RNG.standard_normal((1, 2, 9)).astype(np.float32)},
+)
+PICTURE = model(
+    """picture (float[1,3,64,20] x) => (float[1,2,64,20] y)
+    { a = Conv <pads=[1,1,1,1]> (x, w) y = Relu(a) }""",
+    {"w": RNG.standard_normal((2, 3, 3, 3)).astype(np.float32)},
+)
+OPTIONS = ImageOptions(std=(255.0,))
+
+
+@cache
+def program(proto: str) -> StreamProgram:
+    made = {"wave": WAVE, "picture": PICTURE}[proto]
+    return runtime.compile(csdfgen.plan_stream(made, backend="numpy"))
+
+
+def quiet(*_: object) -> None:
+    """No bar."""
+
+
+def written(folder: Path, name: str, rows: np.ndarray) -> Path:
+    """A file of rows: (rows, channels) of sound, or pixels (rows, columns, channels)."""
+    path = folder / name
+    if path.suffix == ".npy":
+        np.save(path, rows.T[None] if rows.ndim == 2 else rows.transpose(2, 0, 1)[None])
+    elif path.suffix == ".raw":
+        rows.tofile(path)
+    elif path.suffix == ".wav":
+        pytest.importorskip("soundfile").write(path, rows, 8_000, subtype="FLOAT")
+    else:
+        layout: dict[str, Any] = {"tile": (16, 16)} if "tiles" in name else {"rowsperstrip": 7}
+        tifffile.imwrite(path, rows, photometric="rgb", compression="zlib", **layout)
+    return path
+
+
+def read_in_parts(source: Source, tensor: Tensor) -> np.ndarray:
+    """All rows, some at a time, and the first ones once more."""
+    parts, at = [], 0
+    while (part := source.read(at, 13)).shape[tensor.row_axis or 0]:
+        parts.append(part)
+        at += part.shape[tensor.row_axis or 0]
+    assert source.rows in (None, at)
+    np.testing.assert_array_equal(
+        source.read(5, 4), np.concatenate(parts, tensor.row_axis)[:, :, 5:9]
+    )
+    return np.concatenate(parts, tensor.row_axis)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.raw", "x.wav"])
+def test_sounds(tmp_path: Path, name: str) -> None:
+    (tensor,) = csdfgen.load(WAVE).inputs
+    rows = RNG.uniform(-1, 1, (57, 2)).astype(np.float32)
+    source = open_source(written(tmp_path, name, rows), tensor, ImageOptions())
+    np.testing.assert_array_equal(read_in_parts(source, tensor), rows.T[None])
+
+
+@pytest.mark.parametrize("name", ["tiles.tif", "strips.tiff"])
+def test_pictures(tmp_path: Path, name: str) -> None:
+    """As `--input` has them."""
+    (tensor,) = csdfgen.load(PICTURE).inputs
+    pixels = RNG.integers(0, 256, (57, 20, 3), dtype=np.uint8)
+    found = read_in_parts(open_source(written(tmp_path, name, pixels), tensor, OPTIONS), tensor)
+    wanted = pixels.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_pipe_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stream that goes on has seen before is left out."""
+    (tensor,) = csdfgen.load(WAVE).inputs
+    rows = RNG.standard_normal((57, 2)).astype(np.float32)
+    pipe = io.BytesIO(rows.tobytes())
+    monkeypatch.setattr(pipe, "seekable", lambda: False)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=pipe))
+    source = open_source(Path("-"), tensor, ImageOptions())
+    parts = [source.read(20, 7), source.read(27, 40), source.read(57, 3)]
+    np.testing.assert_array_equal(np.concatenate(parts, 2)[0].T, rows[20:])
+
+
+class Interrupted:
+    """A source during whose second read the user asks for the end."""
+
+    rate = 16_000
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.rows, self._reads = source, source.rows, 0
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        self._reads += 1
+        if self._reads == 2:
+            signal.raise_signal(signal.SIGINT)
+        return self._source.read(start, 31)
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.raw", "y.tif", "y.wav"])
+def test_an_interrupted_run_goes_on(tmp_path: Path, name: str) -> None:
+    """And has written what a run in one piece writes."""
+    if name == "y.wav":
+        pytest.importorskip("soundfile")
+    frame, shape = (
+        (program("picture"), (400, 20, 3)) if name == "y.tif" else (program("wave"), (400, 2))
+    )
+    (tensor,) = frame.inputs.values()
+    rows = RNG.uniform(-1, 1, shape).astype(np.float32)
+    source = open_source(written(tmp_path, "x.npy", rows), tensor, ImageOptions())
+    whole, parts = tmp_path / f"whole.{name}", tmp_path / name
+    assert run_stream(frame, source, whole, progress=quiet).written == {"y": 400}
+    with pytest.raises(KeyboardInterrupt, match=r"62 rows are done; .*resume"):
+        run_stream(frame, Interrupted(source), parts, progress=quiet)
+    assert (tmp_path / f"{name}.stream").exists()
+    figures = run_stream(frame, source, parts, resume=True, progress=quiet)
+    assert (figures.rows, figures.written) == (338, {"y": 400})
+    assert parts.read_bytes() == whole.read_bytes()
+    assert not (tmp_path / f"{name}.stream").exists()
+    wanted = runtime.compile(frame.plan.at(400))(source.read(0, 400))["y"]
+    if name == "y.npy":
+        np.testing.assert_array_equal(np.load(parts), wanted)
+    if name == "y.tif":
+        np.testing.assert_array_equal(tifffile.imread(parts), wanted[0].transpose(1, 2, 0))
+
+
+def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
+    onnx.save(WAVE, tmp_path / "wave.onnx")
+    path = written(tmp_path, "x.raw", RNG.standard_normal((500, 2)).astype(np.float32))
+    given = ["run", f"{tmp_path}/wave.onnx", "--stream", str(path), "--backend", "numpy"]
+    result = call(*given, "-o", f"{tmp_path}/y.raw", "--json")
+    assert result.code == 0 and result.json["rows"] == 500 and result.json["written"] == {"y": 500}
+    assert (tmp_path / "y.raw").stat().st_size == 500 * 4
+    for more, message in (
+        ((), "needs --output"),
+        (("-o", "y.png"), "rows are written as .npy, .raw"),
+        (("-o", f"{tmp_path}/y.raw", "--check"), "leave --check out"),
+        (("-o", f"{tmp_path}/y.raw", "--resume"), "no state of an interrupted run"),
+    ):
+        assert message in refused(call(*given, *more))
+    assert "--resume continues" in refused(call("run", f"{tmp_path}/wave.onnx", "--resume"))
+
+
+def test_rows_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """A file that ends before its rows do."""
+    (tensor,) = program("picture").inputs.values()
+    path = written(tmp_path, "strips.tif", RNG.integers(0, 256, (400, 20, 3), dtype=np.uint8))
+    source = open_source(path, tensor, OPTIONS)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(InputError, match="cannot be read"):
+        run_stream(program("picture"), source, tmp_path / "y.npy", progress=quiet)
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tensor,) = csdfgen.load(WAVE).inputs
+    (picture,) = csdfgen.load(PICTURE).inputs
+    odd = tmp_path / "odd.raw"
+    odd.write_bytes(bytes(9))
+    bad = {suffix: tmp_path / f"bad{suffix}" for suffix in SOURCES}
+    for path in bad.values():
+        path.write_bytes(b"nothing of the kind")
+    pixels = np.zeros((9, 21, 3), np.uint8)
+    cases = [
+        (tmp_path / "x.mp4", tensor, "no stream that is known"),
+        (tmp_path / "x.raw", tensor, "cannot be read"),
+        (odd, tensor, "9 bytes, no whole number of rows of 8"),
+        (bad[".npy"], tensor, "is no array"),
+        (bad[".tif"], picture, "is no TIFF file"),
+        (
+            written(tmp_path, "x.npy", np.zeros((9, 3), np.float32)),
+            tensor,
+            r"\(1, 3, 9\).*\(1, 2, any\)",
+        ),
+        (written(tmp_path, "x.tif", pixels), picture, r"\(1, 3, 1, 21\).*\(1, 3, any, 20\)"),
+    ]
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    cases.append((bad[".wav"], tensor, r"pip install 'csdfgen\[audio\]'"))
+    for path, wanted, message in cases:
+        with pytest.raises(InputError, match=message):
+            open_source(path, wanted, OPTIONS)
