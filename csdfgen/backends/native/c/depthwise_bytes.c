@@ -465,7 +465,7 @@ CSDF_INLINE void nines(const part *p, const uint8_t *none, int is_bytes, int pla
     const int32_t *bias = layer->bias + (CSDF_UNSIGNED ? p->all : 0) + p->channel;
     const ptrdiff_t apart = 2 * p->all, stride = out->stride;
     const csdf_column first = csdf_column_taps(w, apart), second = csdf_column_taps(w + 2 * apart, apart);
-    const csdf_column third = csdf_column_taps(w + 4 * apart, apart);
+    const csdf_column third = csdf_column_taps(w + 4 * apart, apart), *const taps[3] = {&first, &second, &third};
     const csdf_ends ends = csdf_ends_of(layer->into.factors + p->channel, layer->into.zero, layer->into.low);
     nine n = {{NULL, NULL, NULL}, none, {0, 0, 0}, 0, p->step->width, CSDF_FLIP(layer->flip)};
     int32_t sums[SUMS * 16];
@@ -483,12 +483,14 @@ CSDF_INLINE void nines(const part *p, const uint8_t *none, int is_bytes, int pla
             }
 #define PIXEL(a, b, c) \
     { \
-        csdf_sixteen_sums all = csdf_sixteen_column(csdf_sixteen_begun(bias), a, first); \
-        all = csdf_sixteen_column(csdf_sixteen_column(all, b, second), c, third); \
+        const csdf_column *const x[3] = {&(a), &(b), &(c)}; \
         if (is_bytes) { \
-            vst1q_u8(made, csdf_rescaled_alone(&ends, all, plain)); \
+            vst1q_u8(made, csdf_sixteen_bytes(&ends, bias, x, taps, plain)); \
             made += stride; \
         } else { \
+            csdf_sixteen_sums all = csdf_sixteen_begun(bias); \
+            for (int k = 0; k < 3; k++) \
+                all = csdf_sixteen_column(all, *x[k], *taps[k]); \
             csdf_sixteen_put(to, all); \
             to += 16; \
         } \

@@ -252,6 +252,10 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
         return;
     }
 #ifdef CSDF_WIDE
+    for (; i + 64 <= n; i += 64) {
+        csdf_flip_run((uint8_t *)to + i, from + i, flip);
+        csdf_flip_run((uint8_t *)to + i + 32, from + i + 32, flip);
+    }
     for (; i + 32 <= n; i += 32)
         csdf_flip_run((uint8_t *)to + i, from + i, flip);
 #endif

@@ -92,19 +92,12 @@ CSDF_INLINE uint8x16_t csdf_bytes_made(const csdf_ends *e, int16x8_t low, int16x
     return plain ? both : veorq_u8(both, e->flip);
 }
 
-/* Bytes of sums, with factors that stay in registers from one pixel to the next, or do not. */
+/* Bytes of sums. */
 CSDF_INLINE uint8x16_t csdf_rescaled_sixteen(const csdf_ends *e, csdf_sixteen_sums sums, int plain)
 {
     const float *f = e->factors;
     const int16x8_t low = csdf_rescaled_eight(e, sums.v[0], sums.v[1], csdf_load(f), csdf_load(f + 4), plain);
     return csdf_bytes_made(e, low, csdf_rescaled_eight(e, sums.v[2], sums.v[3], csdf_load(f + 8), csdf_load(f + 12), plain), plain);
-}
-CSDF_INLINE uint8x16_t csdf_rescaled_alone(const csdf_ends *e, csdf_sixteen_sums sums, int plain)
-{
-    CSDF_LOAD_TWO(a, b, e->factors, 0);
-    const int16x8_t low = csdf_rescaled_eight(e, sums.v[0], sums.v[1], a, b, plain);
-    CSDF_LOAD_TWO(c, d, e->factors, 8);
-    return csdf_bytes_made(e, low, csdf_rescaled_eight(e, sums.v[2], sums.v[3], c, d, plain), plain);
 }
 
 /* The first n of sixteen bytes. */
@@ -198,6 +191,32 @@ CSDF_INLINE csdf_sixteen_sums csdf_sixteen_column(csdf_sixteen_sums sums, csdf_c
     return sums;
 }
 #endif
+
+/* The bytes of three columns; sums begin as those at `bias`. With dot products eight channels at a time, so that columns and weights
+ * stay in registers. */
+CSDF_INLINE uint8x16_t csdf_sixteen_bytes(const csdf_ends *e, const int32_t *bias, const csdf_column *const x[3],
+    const csdf_column *const w[3], int plain)
+{
+#if CSDF_DOT_NEON == 4
+    int16x8_t made[2];
+    for (int h = 0; h < 2; h++) {
+        CSDF_LOAD_TWO(first, second, bias + 8 * h, 0);
+        int32x4_t p = (int32x4_t)first, q = (int32x4_t)second;
+        for (int k = 0; k < 3; k++) {
+            p = csdf_dot(p, x[k]->v[2 * h], w[k]->v[2 * h]);
+            q = csdf_dot(q, x[k]->v[2 * h + 1], w[k]->v[2 * h + 1]);
+        }
+        CSDF_LOAD_TWO(f, g, e->factors + 8 * h, 0);
+        made[h] = csdf_rescaled_eight(e, p, q, f, g, plain);
+    }
+    return csdf_bytes_made(e, made[0], made[1], plain);
+#else
+    csdf_sixteen_sums sums = csdf_sixteen_begun(bias);
+    for (int k = 0; k < 3; k++)
+        sums = csdf_sixteen_column(sums, *x[k], *w[k]);
+    return csdf_rescaled_sixteen(e, sums, plain);
+#endif
+}
 
 /* Sixteen bytes; the address is moved by `apart` bytes. */
 CSDF_INLINE uint8x16_t csdf_next_sixteen(const uint8_t **at, ptrdiff_t apart)
