@@ -40,6 +40,9 @@ CAP = 64
 _MOST = 6_000
 """Items of a circle at most."""
 
+_FEW = 1_500
+"""Items of a circle up to which one of a period more is tried, too."""
+
 _THRESHOLDS = (np.inf, 6, 3, 1, 0.5)
 """Periods that rows live from which on their buffer takes a ring of its own."""
 
@@ -464,8 +467,9 @@ def _circles(parts: Sequence[_Part], length: int) -> list[_Circle]:
         names = {one.name for one in long}
         rest = tuple(one for one in parts if one.name not in names)
         least = -(-max((one.life for one in rest), default=1) // length)
+        items = sum(len(one.size) for one in rest)
         for turns in (least, least + 1):
-            if turns <= MOST_TURNS and turns * sum(len(one.size) for one in rest) <= _MOST:
+            if turns <= MOST_TURNS and turns * items <= (_MOST if turns == least else _FEW):
                 turn = _ring_turns(long, turns)
                 found.setdefault((len(long), turns), _Circle(tuple(long), rest, turns, turn))
     return list(found.values())
