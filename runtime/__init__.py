@@ -89,7 +89,11 @@ def compile(  # shadows the builtin, which is not used here
         _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
     if weights and weights != plan.options.weights:
-        plan = replace(plan, options=replace(plan.options, weights=weights))
+        options = replace(plan.options, weights=weights)
+        if isinstance(plan, StreamPlan):
+            plan = replace(plan, phased=replace(plan.phased, options=options))
+        else:
+            plan = replace(plan, options=options)
     kernels = choose_backend(replace_backend(plan.options, backend, cl_device))
     try:
         if isinstance(plan, StreamPlan):

@@ -295,3 +295,9 @@ def test_no_row_is_computed_that_may_be_none(last: str) -> None:
         (want,) = reference(ended(rows, last), {"x": x}).values()
         found = np.concatenate([array for made in parts for array in made], 2)
         np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_weights_are_where_the_program_is_asked_to_have_them() -> None:
+    stream = streamed("strided")
+    assert stream.options.weights != "copied"
+    assert runtime.compile(stream, weights="copied").plan.options.weights == "copied"
