@@ -11,7 +11,7 @@ from csdfgen.cli.command import Command
 from csdfgen.cli.options import OUTPUT, JsonOption, Planned
 from csdfgen.cli.report import PlanArgument
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
-from csdfgen.errors import prefix_errors
+from csdfgen.errors import InputError, prefix_errors
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import pluralize
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from csdfgen.cli import models
+    from csdfgen.planning.plan import Plan
+    from csdfgen.planning.streams import StreamPlan
 
 Target = Annotated[
     str,
@@ -35,13 +37,15 @@ class EmitC(Command):
     """Write a plan as C that needs nothing but a compiler: tables, the kernels that they name, a
     program that runs it on files, a Makefile and a CMakeLists.txt.
 
-    NAME.h documents the entry points: NAME_run for whole arrays, NAME_push_row for rows as they arrive.
+    NAME.h documents the entry points: NAME_run for whole arrays, NAME_push_row for rows as they arrive; with --stream
+    they have no last one.
     """
 
     examples = (
         "csdfgen emit-c model.onnx -o model && make -j4 -C model",
         "csdfgen emit-c zoo:resnet8 -o resnet8 --target cortex-m7 --goal memory",
         "csdfgen emit-c model.onnx -o components/model --layout esp-idf --target generic",
+        "csdfgen emit-c wakeword.onnx -o wakeword --target cortex-m7 --stream",
         "csdfgen emit-c plan.json --model model.onnx -o model --force",
     )
 
@@ -55,6 +59,7 @@ class EmitC(Command):
         "make|cmake|zephyr|esp-idf|platformio",
     )
     check: bool = declare("Emit NAME_check, a self-test that a board can call.", False)
+    stream: bool = declare("Emit functions that take rows without end, instead of frames.", False)
     force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
     as_json: JsonOption = False
@@ -63,7 +68,7 @@ class EmitC(Command):
     def run(self) -> None:
         """Write the folder. Raises CsdfgenError."""
         from csdfgen.backends.registry import find_backend
-        from csdfgen.cli.models import load_or_plan
+        from csdfgen.cli.models import load_or_plan, load_stream, name_model
         from csdfgen.emission.emit import check_folder, emit
         from csdfgen.emission.layouts import check_layout
         from csdfgen.emission.targets import get_target
@@ -72,16 +77,25 @@ class EmitC(Command):
         source = self.planning.source(self.model)
         count = get_target(self.target).count
         check_folder(self.output, self.force)
+        backend = find_backend("emits")
+        if self.stream and self.check:
+            raise InputError("--check is of a frame, --stream has none; leave one of them out")
         with show_progress() as progress:
-            found = load_or_plan(source, progress, backend=find_backend("emits"), count=count)
-            with prefix_errors(found.model, if_silent=True):
+            plan: Plan | StreamPlan
+            if self.stream:
+                plan = load_stream(source, progress, backend=backend)
+                model, title, expected = source.name, name_model(source.name), None
+            else:
+                found = load_or_plan(source, progress, backend=backend, count=count)
+                plan, model, title = found.plan, found.model, found.title
+                expected = _expected(found) if self.check else None
+            with prefix_errors(model, if_silent=True):
                 made = emit(
-                    found.plan, found.title, self.output, target=self.target, layout=self.layout, force=self.force,
-                    check=_expected(found) if self.check else None,
-                    oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
+                    plan, title, self.output, target=self.target, layout=self.layout, force=self.force,
+                    check=expected, oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
         if self.as_json:
-            say_json({"output": str(self.output), "model": found.model, **asdict(made)})
+            say_json({"output": str(self.output), "model": model, **asdict(made)})
             return
         say(
             f"{escape(self.output)}: {escape(made.name)}, {pluralize(len(made.files), 'file')}, {made.name}.c of "

@@ -20,7 +20,7 @@ from csdfgen.files import split_model
 from csdfgen.goals.choice import choose_plan, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions
 from csdfgen.model.units import pluralize
 from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.plan import Plan
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from csdfgen.planning.streams import StreamPlan
     from csdfgen.precision.run_as import Precision
 
 
@@ -156,8 +157,33 @@ class Planned:
     @property
     def title(self) -> str:
         """The model's name for people."""
-        name = self.model.removeprefix("zoo:")
-        return name if is_zoo_name(self.model) else PurePath(split_model(name)[0]).stem
+        return name_model(self.model)
+
+
+def name_model(model: str) -> str:
+    """The name of a file, or of a model of the zoo, for people."""
+    name = model.removeprefix("zoo:")
+    return name if is_zoo_name(model) else PurePath(split_model(name)[0]).stem
+
+
+def load_stream(source: Source, progress: Progress, **usual: str) -> StreamPlan:
+    """The plan of a stream. usual: as in `load_or_plan`. Raises CsdfgenError."""
+    from csdfgen.api import plan_stream, read_stream
+
+    asked, name = source.asked, source.name
+    if source.is_plan:
+        if source.model is None:
+            raise InputError("is a plan; name its model with --model FILE", where=name)
+        progress("reading the plan")
+        return read_stream(name, source.model)
+    for one in asked.given.keys() - STREAM_OPTIONS:
+        raise InputError(
+            f"{asked.flag(one)} is for images of one height; leave it or --stream out", where=name
+        )
+    progress("loading")
+    network = load_network(name, asked)
+    progress("planning")
+    return plan_stream(network, **{**usual, **asked.given})
 
 
 def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:

@@ -98,6 +98,11 @@ def account_memory(
         made = made or lower_unpacked(plan, kernels or choose_backend(plan.options))
         constants = sum(high - low for low, high in merge_ranges(made.constants.used))
         program = _size(made)
+    if isinstance(made, ProgramTables) and made.loop is not None:
+        rows = [one.tensor.row_elements * one.tensor.itemsize for one in made.arguments]
+        outputs = sum(size for size, one in zip(rows, made.arguments, strict=True) if one.output)
+        ends = outputs, sum(rows) - outputs, stack or 0
+        return Account(parameters, constants, program, plan.planned_bytes, *ends)
     if stack is None:
         return Account(parameters, constants, program, plan.planned_bytes, plan.figures["outputs"])
     inputs = sum(

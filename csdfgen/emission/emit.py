@@ -23,14 +23,22 @@ from csdfgen.emission.check import check_source
 from csdfgen.emission.kernels import collect_sources, list_shared
 from csdfgen.emission.layouts import SOURCES, check_layout, list_files
 from csdfgen.emission.names import PARAMETERS, identifiers, network_name
-from csdfgen.emission.order import Lowered, ProgramTables, list_arguments, lower_plans
+from csdfgen.emission.order import (
+    Lowered,
+    ProgramTables,
+    Templates,
+    list_arguments,
+    lower_plans,
+)
 from csdfgen.emission.sharing import NAMES, name_kernels
 from csdfgen.emission.source import Unit, header, source, weights
+from csdfgen.emission.streams import lower_stream
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import TARGETS, Target, get_target
 from csdfgen.emission.used import list_used
 from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.streams import StreamPlan
 from csdfgen.program.steps import Backend
 
 LITERALS = 2**20
@@ -63,7 +71,7 @@ def check_folder(folder: Path, force: bool) -> None:
 
 
 def emit(
-    plan: Plan,
+    plan: Plan | StreamPlan,
     title: str,
     folder: Path,
     *,
@@ -102,13 +110,20 @@ def emit(
     return made
 
 
-def _whole_unit(plan: Plan, title: str, maker: str, kernels: Backend | None = None) -> Unit:
+def _whole_unit(
+    plan: Plan | StreamPlan, title: str, maker: str, kernels: Backend | None = None
+) -> Unit:
     """The unit of a plan with constants of its own; see `emit`."""
     kernels = kernels or choose_backend(replace_backend(plan.options, find_backend("emits")))
     if isinstance(kernels, NativeKernels):
         kernels = kernels.anywhere()
-    (program,) = lower_plans([plan], kernels)
-    return make_unit(program, title, maker, Blob(program.program.constants))
+    templates = None
+    if isinstance(plan, StreamPlan):
+        program, templates = lower_stream(plan, kernels)
+    else:
+        (program,) = lower_plans([plan], kernels)
+    blob = Blob(program.program.constants)
+    return make_unit(program, title, maker, blob, templates=templates)
 
 
 def emitted_account(plan: Plan, stack: int) -> Account:
@@ -138,10 +153,16 @@ def _check_memory(unit: Unit, machine: Target) -> None:
 
 
 def make_unit(
-    made: Lowered, title: str, maker: str, blob: Blob, name: str = "", timed: str = ""
+    made: Lowered,
+    title: str,
+    maker: str,
+    blob: Blob,
+    name: str = "",
+    timed: str = "",
+    templates: Templates | None = None,
 ) -> Unit:
     """The unit of C for a program. blob: contains its constants. name: in C, by default derived from the title. timed: see
-    `Unit`. Raises ModelError for a network without outputs.
+    `Unit`. templates: of a stream. Raises ModelError for a network without outputs.
     """
     network = made.plan.network
     if not network.outputs:
@@ -154,7 +175,7 @@ def make_unit(
         for output, word in zip(network.outputs, words[len(network.inputs) :], strict=True)
         if output.constant is not None
     }
-    tables = ProgramTables(made, list_arguments(network, words), blob)
+    tables = ProgramTables(made, list_arguments(network, words), blob, templates)
     return Unit(name, title, made.plan, tables, constants, maker, timed)
 
 

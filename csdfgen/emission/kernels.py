@@ -20,6 +20,7 @@ _NESTED = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
 _FUNCTION = re.compile(rf"\b(csdf_\w+)\s*\({_NESTED}\)\s*\{{")
 _VALUES = re.compile(r"\b(csdf_\w+)\s*\[[^\]]*\]\s*=")
 _USED = re.compile(r"\bcsdf_\w+")
+_MARKER = re.compile(r'#\s*(?:line\s+)?\d+\s+"(.*?)"')
 _INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 _BLOCKS = re.compile(r"(?:blocks|lines)_(\d+)\.h")
 
@@ -97,7 +98,7 @@ def _own(text: str, path: Path) -> str:
     found: list[str] = []
     ours = False
     for line in text.splitlines():
-        marker = re.match(r'#\s*(?:line\s+)?\d+\s+"(.*?)"', line)
+        marker = _MARKER.match(line) if line.startswith("#") else None  # a million lines are not
         if marker is not None:
             ours = Path(marker[1]).name == path.name
         elif ours:

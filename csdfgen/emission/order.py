@@ -138,15 +138,63 @@ class KernelFiring:
     first: int
 
 
+Entry = Task | KernelFiring
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Images by which a stream is emitted: after `turn` rows of the first input firings repeat, from row `first` on in the image
+    of the main program, which has two turns behind it. endings: by rows, the programs of images that are as high as
+    streams that may end, each multiple of `ends` rows that the network takes.
+    """
+
+    first: int
+    turn: int
+    ends: int
+    endings: Mapping[int, Lowered]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Entries [first, stop) of the order, which end a stream at the place `at` of its loop in turn `turns`, or in a later one
+    that has no ending of its own.
+    """
+
+    at: int
+    turns: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Entries [start, stop) of the order, which repeat. turn: by number of an argument the rows of it that are moved then. ends:
+    rows of the first input; a stream may end behind a multiple of them, if the network takes so many.
+    """
+
+    start: int
+    stop: int
+    turn: Mapping[int, int]
+    endings: tuple[Ending, ...]
+    ends: int
+
+
 class ProgramTables:
     """A program as the tables that its C consists of. blob: contains its constants.
 
     kernels: names in C. order: numbers of firings, and of tasks behind them; actors: the first that each of these is of;
     ends: for each entry of the order the actor whose firing ends with it, or "". images: those of an iteration, each with
-    its own array of every argument. constants: outputs that no layer computes, and their offsets in the blob.
+    its own array of every argument. constants: outputs that no layer computes, and their offsets in the blob. loop: of a stream,
+    where the order begins again; `made` is then its first template.
     """
 
-    def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
+    def __init__(
+        self,
+        made: Lowered,
+        arguments: Sequence[Argument],
+        blob: Blob,
+        templates: Templates | None = None,
+    ) -> None:
         program, plan = made.program, made.plan
         self.program, self.arguments, self.blob = program, arguments, blob
         self.images, self.arena_bytes = program.images, plan.planned_bytes
@@ -162,8 +210,11 @@ class ProgramTables:
         self._fired: dict[tuple[int, ...], tuple[KernelFiring, ...]] = {}
         self._inputs = {one.name: one for one in arguments if not one.output}
         self._outputs = {one.name: one for one in arguments if one.output}
-        self._taken: list[Task] = []
-        entries = self._list_entries(program, [actor for actor, _ in plan.order])
+        entries = self._list_entries(made)
+        self._taken = [one for one in entries if isinstance(one, Task) and self._takes(one)]
+        self.loop: Loop | None = None
+        if templates is not None:
+            self.loop, entries = self._list_loop(entries, templates)
         rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
         found = sorted(
             dict.fromkeys(entries), key=lambda one: rank.get(self.actors.get(one, ""), -1)
@@ -175,15 +226,16 @@ class ProgramTables:
         self.pools.add_calls()
         self._add_sides()
 
-    def _list_entries(self, program: Program, actors: Sequence[str]) -> list[Task | KernelFiring]:
-        """The order, and the actors of its entries. actors: of the program's firings."""
+    def _list_entries(self, made: Lowered) -> list[Entry]:
+        """The order, and the actors of its entries."""
+        program, actors = made.program, [actor for actor, _ in made.plan.order]
         fed = [
             [self._fed(one, actor)] if isinstance(one, Feed) else []
             for one, actor in zip(program.firings, actors, strict=True)
         ]
         delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
-        self._taken = [task for tasks in fed for task in tasks]
-        entries: list[Task | KernelFiring] = []
+        entries: list[Entry] = []
+        self._fired.clear()
         open_: tuple[int, tuple[Condition, ...]] = 0, ()
         for actor, firing, code, takes, gives, guards in zip(
             actors, program.firings, program.code, fed, delivered, program.guards, strict=True
@@ -210,6 +262,50 @@ class ProgramTables:
             found = self._fired[code] = tuple(KernelFiring(*self.pools.add(one)) for one in some)
             self.pools.mark()
         return found
+
+    def _list_loop(self, entries: list[Entry], templates: Templates) -> tuple[Loop, list[Entry]]:
+        """Where the order of a stream repeats, and the order with all its ends. entries: of the main program."""
+        first, turn, at = templates.first, templates.turn, self._find_feeds(entries)
+        start, stop = at[first], at[first + turn]
+        if not self._are_alike(entries[start:stop], entries[stop : 2 * stop - start]):
+            raise PlanError(f"firings do not repeat after {turn} rows; plan the stream again")
+        moved = dict.fromkeys((one.number for one in self.arguments), 0)
+        for task in entries[start:stop]:
+            if isinstance(task, Task):
+                moved[self._sides[task.side].argument.number] += task.count
+        found, endings = entries[:stop], list[Ending]()
+        for rows, made in sorted(templates.endings.items()):
+            turns = max(0, (rows - first) // turn)
+            behind = rows - turns * turn  # rows of the main program
+            end = behind if behind > first or not turns else first + turn
+            begin = at[max(row for row in at if row < end)]
+            last, whole = found[begin : at[end]], self._list_entries(made)
+            own = max(self._find_feeds(whole).values())
+            if not self._are_alike(last, whole[own : own + len(last)]):
+                raise PlanError(f"an image of {rows} rows is no end of the stream; plan it again")
+            places = at[behind], turns, len(found), len(found) + len(whole) - own - len(last)
+            endings.append(Ending(*places))
+            found += whole[own + len(last) :]
+        return Loop(start, stop, moved, tuple(endings), templates.ends), found
+
+    def _find_feeds(self, entries: Sequence[Entry]) -> dict[int, int]:
+        """First row of each feed of the first input -> its place among entries."""
+        tasks = [
+            (one.first, at)
+            for at, one in enumerate(entries)
+            if isinstance(one, Task) and self._sides[one.side].argument.number == 0
+        ]
+        return dict(tasks)
+
+    def _are_alike(self, some: Sequence[Entry], others: Sequence[Entry]) -> bool:
+        """Whether entries do the same, to rows of arguments with other numbers."""
+        return [*map(self._describe, some)] == [*map(self._describe, others)]
+
+    def _describe(self, one: Entry) -> object:
+        if isinstance(one, KernelFiring):
+            return one
+        rows = self._sides[one.side].rows
+        return one.side, [rows[one.first + k] for k in range(one.count)]
 
     @property
     def size(self) -> int:
@@ -296,8 +392,14 @@ class ProgramTables:
             self._sides.append(Side(argument, image, tuple(parts)))
         side = self._sides[number]
         for at in range(view.count):
-            side.rows[first + at] = tuple(one.rows[at] for one, _ in parts)
+            places = tuple(one.rows[at] for one, _ in parts)
+            if side.rows.setdefault(first + at, places) != places:
+                raise PlanError(f"row {first + at} of '{argument.name}' has two places")
         return Task(number, first, view.count)
+
+    def _takes(self, task: Task) -> bool:
+        """Whether a task takes rows of an input."""
+        return task.side >= 0 and not self._sides[task.side].argument.output
 
     @cached_property
     def streamed(self) -> str:
@@ -365,7 +467,7 @@ def _condition(guard: Condition, left_out: int) -> Task:
     return Task(-1, offset, 2 * left_out + guard.taken)
 
 
-def _close(entries: list[Task | KernelFiring], start: int, guards: Sequence[Condition]) -> None:
+def _close(entries: list[Entry], start: int, guards: Sequence[Condition]) -> None:
     """Let the conditions from `start` on be for all entries behind them."""
     for at, one in enumerate(guards, start):
         entries[at] = _condition(one, len(entries) - at - 1)

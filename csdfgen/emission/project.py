@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from csdfgen.backends.native.build import STANDARD, WARNINGS
 from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.board import qemu
+from csdfgen.emission.names import TYPES
 from csdfgen.emission.source import TEXT, Unit
 from csdfgen.emission.targets import Board, Target
 
@@ -31,6 +32,8 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
     usage = "".join(f" {word}" for word in words)
     if board is None:
         usage = f"[{words[0]}]" if alone else " ".join(words)
+    if unit.tables.loop is not None:
+        return _main_of_stream(unit, board, usage)
     return fill_template(
         TEXT / ("main.c" if board is None else "main_of_board.c"),
         **unit.words,
@@ -52,6 +55,42 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
                 "form": _PRINTED[kind in _FLOATS],
             }
             for word, kind, _ in unit.results()
+        ],
+    )
+
+
+def _main_of_stream(unit: Unit, board: Board | None, usage: str) -> Iterator[str]:
+    """main.c of a stream."""
+    alone = len(unit.inputs) == 1, len(unit.outputs) == 1
+    return fill_template(
+        TEXT / ("main_of_stream.c" if board is None else "main_of_board_stream.c"),
+        **unit.words,
+        files=len(unit.inputs),
+        or_none=" && count != 1" if alone[0] else "",
+        several=not alone[0],
+        usage=usage,
+        sinks="".join(f", take_{one.word}" for one in unit.outputs),
+        result_count=len(unit.outputs),
+        inputs=[
+            {
+                "number": number,
+                "type": TYPES[one.tensor.dtype],
+                "per_row": one.tensor.row_elements,
+                "least_row": max(1, one.tensor.row_elements),
+                "push_name": unit.push(one).split("(")[0].split()[-1],
+            }
+            for number, one in enumerate(unit.inputs)
+        ],
+        results=[
+            {
+                "number": number,
+                "word": one.word,
+                "type": TYPES[one.tensor.dtype],
+                "per_row": one.tensor.row_elements,
+                "suffix": "" if alone[1] else f".{one.word}",
+                "form": _PRINTED[TYPES[one.tensor.dtype] in _FLOATS],
+            }
+            for number, one in enumerate(unit.outputs)
         ],
     )
 

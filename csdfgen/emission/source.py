@@ -132,6 +132,14 @@ def _row(argument: Argument) -> str:
     return f"rows of {sizes(tuple(rest))}, along axis {tensor.row_axis}"
 
 
+def _sizes(unit: Unit, one: Argument) -> str:
+    """The sizes of an array, with N for the rows of a stream."""
+    shape = unit.network.whole_shape(one.tensor)
+    if unit.tables.loop is None:
+        return sizes(shape)
+    return "x".join("N" if k == one.tensor.row_axis else str(n) for k, n in enumerate(shape))
+
+
 def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
     """An argument of the network, as templates know it."""
     tensor, network = one.tensor, unit.network
@@ -143,7 +151,7 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "type": TYPES[tensor.dtype],
         "dtype": tensor.dtype,
         "itemsize": tensor.itemsize,
-        "sizes": sizes(network.whole_shape(tensor)),
+        "sizes": _sizes(unit, one),
         "elements": prod(network.whole_shape(tensor)),
         "place": comment(one.name),
         "row": _row(one),
@@ -152,9 +160,16 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "least_row": max(1, tensor.row_elements),
         "strides": ", ".join(map(str, one.strides)),
         "row_strides": ", ".join(map(str, one.row_strides)),
+        "row_number": _row_number(unit, one),
         "push": unit.push(one),
         "stream_push": unit.push(one, stream=True),
     }
+
+
+def _row_number(unit: Unit, one: Argument) -> str:
+    """The number of the row that is handed on, in C; `row` is that of an image."""
+    loop = unit.tables.loop
+    return "row" if loop is None else f"(uint64_t)row + stream->turns * {loop.turn[one.number]}u"
 
 
 def _common(unit: Unit) -> dict[str, Any]:
@@ -164,8 +179,11 @@ def _common(unit: Unit) -> dict[str, Any]:
         [one for one in arguments if one["way"] == way] for way in ("input", "output")
     )
     names = ", ".join(f"{number} {one['word']}" for number, one in enumerate(inputs))
+    endless = unit.tables.loop is not None
     return {
         **unit.words,
+        "endless": endless,
+        "row_type": "uint64_t" if endless else "int32_t",
         "called": unit.called(own=False),
         "static_called": unit.called(),
         "arguments": arguments,
@@ -207,6 +225,9 @@ def header(unit: Unit, check: bool = False) -> Iterator[str]:
         stack_bytes=_STACK + unit.tables.pools.largest_call(),
         streamed=unit.tables.streamed,
         row_bytes=f"{rows:,}",
+        frame="stream" if unit.tables.loop else "frame",
+        memory="static memory" if unit.tables.loop else f"the memory of {name}_run",
+        ends=unit.tables.loop.ends if unit.tables.loop else "",
     )
 
 
@@ -256,7 +277,22 @@ def source(unit: Unit) -> Iterator[str]:
         streams=not tables.streamed and not unit.timed,
         input_count=len(unit.inputs),
         moves="now && now->side >= 0" if tables.branches else "now",
+        **_loop(tables),
     )
+
+
+def _loop(tables: ProgramTables) -> dict[str, Any]:
+    """Where a stream repeats, and its ends."""
+    loop = tables.loop
+    if loop is None:
+        return {}
+    ends = (f"{{{one.at}, {one.turns}, {one.first}, {one.stop}}}" for one in loop.endings)
+    return {
+        "loop_start": loop.start,
+        "loop_stop": loop.stop,
+        "ending_count": len(loop.endings),
+        "endings": wrap_words(ends),
+    }
 
 
 def _list_by_actor(

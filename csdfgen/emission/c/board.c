@@ -75,13 +75,24 @@ int board_close(int32_t file)
     return ask(CLOSE, &file) == 0;
 }
 
-int board_load(const char *path, void *to, uint32_t size)
+int32_t board_open(const char *path)
 {
     const int32_t file = opened(path, 1); /* rb */
-    if (file < 0)
-        return 0;
+    return file < 0 ? 0 : file;
+}
+
+int board_read(int32_t file, void *to, uint32_t size)
+{
     const uint32_t block[3] = {(uint32_t)file, word(to), size};
-    const int whole = ask(FLEN, &file) == (int32_t)size && ask(READ, block) == 0;
+    return ask(READ, block) == 0;
+}
+
+int board_load(const char *path, void *to, uint32_t size)
+{
+    const int32_t file = board_open(path);
+    if (file == 0)
+        return 0;
+    const int whole = ask(FLEN, &file) == (int32_t)size && board_read(file, to, size);
     (void)board_close(file);
     return whole;
 }

@@ -16,6 +16,10 @@ void board_say_number(uint32_t number);
 /* Whether a file has so many bytes and no more, which are stored. */
 int board_load(const char *path, void *to, uint32_t size);
 
+/* A file that is read: a number above 0, or 0; whether so many bytes more were there. */
+int32_t board_open(const char *path);
+int board_read(int32_t file, void *to, uint32_t size);
+
 /* A file that is written: a number above 0, or 0; whether bytes were written; whether it is complete. */
 int32_t board_create(const char *path);
 int board_store(int32_t file, const void *from, uint32_t size);

@@ -112,7 +112,20 @@ static const task *task_at(int32_t k)
 @end@
 }
 
+@if endless@
+/* Where the order begins again, and its parts behind that: each ends a stream that is at an entry of it, in this turn or, if no
+ * other does, a later one. */
+enum { LOOP_START = @loop_start@, LOOP_STOP = @loop_stop@, ENDINGS = @ending_count@ };
+typedef struct ending {
+    int32_t at, turns, first, stop;
+} ending;
+static const ending endings[ENDINGS] = {
+@endings@
+};
+
+@end@
 @if arguments@
+@unless endless@
 /* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */
 static const csdf_port arrays[@ports@] = {
 @for arguments@
@@ -120,6 +133,7 @@ static const csdf_port arrays[@ports@] = {
 @end@
 };
 
+@end@
 /* A row between the arena, at `base`, and an array whose first element of it is at `at`. */
 static void move(const side *rows, const csdf_port *form, char *at, int32_t row, unsigned char *base)
 {
@@ -143,6 +157,7 @@ static int32_t left_out(const task *now, const unsigned char *base)
 }
 
 @end@
+@unless endless@
 @called@
 {
 @if arguments@
@@ -170,14 +185,17 @@ static int32_t left_out(const task *now, const unsigned char *base)
     (void)net;
 @end@
 }
+@end@
 @unless timed@
 
 static @name@_t arena @macro@_ALIGNED CSDF_PLACED;
+@unless endless@
 
 @static_called@
 {
     @name@_run_in(&arena@more@);
 }
+@end@
 @end@
 @if streams@
 
@@ -198,7 +216,7 @@ static void hand_on(@name@_stream *stream, const side *rows, int32_t row)
     case @number@:
         if (sink->@word@) {
             move(rows, single + @number@, (char *)stream->@word@, row, stream->net->arena.bytes);
-            (sink->@word@)(sink->user, row, stream->@word@);
+            (sink->@word@)(sink->user, @row_number@, stream->@word@);
         }
         break;
 @end@
@@ -213,38 +231,58 @@ static int wanted(const task *now)
     return @moves@ && sides[now->side].port < @input_count@;
 }
 
+/* An entry of the order that takes no row. */
+static void work(@name@_stream *stream, const task *now)
+{
+@if kernels@
+    if (!now) {
+        const csdf_mode csdf_before = csdf_enter();
+        fire(order[stream->at], stream->net->arena.bytes);
+        csdf_leave(csdf_before);
+    }
+@end@
+@if branches@
+    if (now && now->side < 0)
+        stream->at += left_out(now, stream->net->arena.bytes);
+@end@
+    for (int32_t k = 0; @moves@ && k < now->count; k++)
+        hand_on(stream, sides + now->side, now->first + k);
+}
+
+@if endless@
+/* The next entry. */
+static int advance(@name@_stream *stream)
+{
+    if (++stream->at == LOOP_STOP) {
+        stream->at = LOOP_START;
+        stream->turns++;
+    }
+    return 0;
+}
+@end@
+@unless endless@
+/* The next entry; whether it is the first of the next frame. */
+static int advance(@name@_stream *stream)
+{
+    if (++stream->at < ORDER)
+        return 0;
+    stream->at = 0;
+    return 1;
+}
+@end@
+
 /* Goes on until a row of an input is wanted; whether it is one of the next frame. */
 static int go_on(@name@_stream *stream)
 {
     int ended = 0;
-    for (;;) {
-        const task *now = task_at(stream->at);
-        if (wanted(now))
-            return ended;
-@if kernels@
-        if (!now) {
-            const csdf_mode csdf_before = csdf_enter();
-            fire(order[stream->at], stream->net->arena.bytes);
-            csdf_leave(csdf_before);
-        }
-@end@
-@if branches@
-        if (now && now->side < 0)
-            stream->at += left_out(now, stream->net->arena.bytes);
-@end@
-        for (int32_t k = 0; @moves@ && k < now->count; k++)
-            hand_on(stream, sides + now->side, now->first + k);
-        if (++stream->at == ORDER) {
-            stream->at = 0;
-            ended = 1;
-        }
-    }
+    for (const task *now; !wanted(now = task_at(stream->at)); ended |= advance(stream))
+        work(stream, now);
+    return ended;
 }
 
 static int take(@name@_stream *stream, int32_t input, const void *row)
 {
-    if (!wanted(task_at(stream->at))) /* before the first frame's first row */
-        (void)go_on(stream);
+    (void)go_on(stream); /* before the first row */
     const task *now = task_at(stream->at);
     if (input < 0 || sides[now->side].port != input)
         return 0;
@@ -252,10 +290,8 @@ static int take(@name@_stream *stream, int32_t input, const void *row)
     if (++stream->done < now->count)
         return 1;
     stream->done = 0;
-    if (++stream->at < ORDER)
-        return 1 + go_on(stream);
-    stream->at = 0;
-    return 2;
+    const int ended = advance(stream);
+    return 1 + (ended | go_on(stream));
 }
 
 void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink)
@@ -263,7 +299,28 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
     stream->net = net;
     stream->sink = *sink;
     stream->at = stream->done = 0;
+@if endless@
+    stream->turns = 0;
+@end@
 }
+@if endless@
+
+int @name@_stream_finish(@name@_stream *stream)
+{
+    const ending *last = NULL;
+    for (const ending *one = endings; one < endings + ENDINGS; one++)
+        if (one->at == stream->at && (uint64_t)one->turns <= stream->turns)
+            last = one; /* they are in the order of their turns */
+    if (last == NULL || stream->done != 0)
+        return 0;
+    stream->turns -= (uint64_t)last->turns;
+    for (stream->at = last->first; stream->at < last->stop; stream->at++)
+        work(stream, task_at(stream->at));
+    stream->at = 0;
+    stream->turns = 0;
+    return 1;
+}
+@end@
 @for inputs@
 
 @stream_push@
@@ -291,6 +348,13 @@ void @name@_begin(const @name@_sink *sink)
 @push@
 {
     return take(&only, @number@, row);
+}
+@end@
+@if endless@
+
+int @name@_finish(void)
+{
+    return @name@_stream_finish(&only);
 }
 @end@
 @if several@

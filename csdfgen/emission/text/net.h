@@ -29,11 +29,21 @@ extern "C" {
 /* Most bytes of the stack that a function takes, without those that a sink calls; kernels with vectors take 4096 more. */
 #define @macro@_STACK_BYTES @stack_bytes@
 
+@if endless@
+/* PER_ROW: elements of a row. A stream may end behind a multiple of ENDS rows. */
+@end@
+@unless endless@
 /* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */
+@end@
 @for arguments@
+@unless endless@
 #define @macro@_@upper@_SIZE @elements@
 #define @macro@_@upper@_ROWS @rows@
+@end@
 #define @macro@_@upper@_PER_ROW @per_row@
+@end@
+@if endless@
+#define @macro@_ENDS @ends@
 @end@
 @for constants@
 #define @size@ @elements@
@@ -55,12 +65,14 @@ typedef struct @name@_t {
 #define @macro@_ALIGNED
 #endif
 
+@unless endless@
 /* A frame. An output that is NULL is not stored. */
 @called@;
 
 /* The same in static memory, which is linked only where this function is called, or another one without a @name@_t. */
 @static_called@;
 
+@end@
 @if check@
 /* A self-test: a frame of inputs that are computed, in static arrays that are linked only where it is called. 0: the outputs are
  * those that csdfgen computed, else how many values differ. */
@@ -72,32 +84,55 @@ int @name@_check(@name@_t *net);
 
 @end@
 @unless streamed@
+@unless endless@
 /* The same without arrays: rows of the inputs come as they are there, and rows of the outputs
  * are handed to functions as they are made. A row is dense, the other axes in their order;
  * what a function gets is gone when it returns. A function that is NULL is not called. */
+@end@
+@if endless@
+/* Rows of the inputs come as they are there, without a last one, and rows of the outputs are handed to functions as they are
+ * made. A row is dense, the other axes in their order; what a function gets is gone when it returns. A function that is NULL
+ * is not called. */
+@end@
 typedef struct @name@_sink {
     void *user;
 @for outputs@
-    void (*@word@)(void *user, int32_t row, const @type@ *values);
+    void (*@word@)(void *user, @row_type@ row, const @type@ *values);
 @end@
 } @name@_sink;
 
-/* Where a frame stands whose rows come one by one, with a row of every output, @row_bytes@ bytes. */
+/* Where a @frame@ stands whose rows come one by one, with a row of every output, @row_bytes@ bytes. */
 typedef struct @name@_stream {
     @name@_t *net;
     @name@_sink sink;
     int32_t at, done;
+@if endless@
+    uint64_t turns;
+@end@
 @for outputs@
     @type@ @word@[@least_row@];
 @end@
 } @name@_stream;
 
+@if endless@
+/* Begins a stream; outputs go to the sink. A copy of the stream and of its @name@_t is all that it takes to go on later. */
+void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink);
+
+/* Ends a stream: all outputs that are not there yet are made, and the next row begins another stream.
+ * 0: not behind a multiple of @macro@_ENDS rows, or rows of another input are missing; nothing was done. */
+int @name@_stream_finish(@name@_stream *stream);
+
+/* The next row of an input; what can be computed with it is.
+ * 0: another input's row is wanted first, nothing was done; 1: taken. */
+@end@
+@unless endless@
 /* Begins a frame (of one image); outputs go to the sink, in all frames from now on. */
 void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink);
 
 /* The next row of an input, from the first to the last; what can be computed with it is.
  * 0: another input's row is wanted first, nothing was done; 1: taken; 2: taken, and the frame
  * is complete: the next row begins the next. */
+@end@
 @for inputs@
 @stream_push@;
 @end@
@@ -107,8 +142,11 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
 int @name@_stream_wants(@name@_stream *stream);
 
 @end@
-/* The same of one stream, in the memory of @name@_run. */
+/* The same of one stream, in @memory@. */
 void @name@_begin(const @name@_sink *sink);
+@if endless@
+int @name@_finish(void);
+@end@
 @for inputs@
 @push@;
 @end@

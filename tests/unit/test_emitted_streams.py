@@ -1,0 +1,210 @@
+"""Emitted C that takes rows without a last one: the outputs are those of an image of as many rows, whenever a stream ends."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import csdfgen
+import runtime
+from csdfgen.emission.emit import emit
+from csdfgen.emission.project import OPTIMISED
+from csdfgen.planning.streams import StreamPlan
+from tests.board_networks import absent_board
+from tests.command import Call, refused
+from tests.native_steps import compiler_missing
+from tests.quantized_models import quantized
+from tests.unit.test_loops import MODELS
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+
+def sums(height: int) -> onnx.ModelProto:
+    """Of two inputs, one of which has half of the rows; two outputs."""
+    shapes = {"a": [1, 2, height, 4], "b": [1, 2, height // 2, 4], "y": None, "z": None}
+    a, b, y, z = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    )
+    nodes = [
+        helper.make_node("MaxPool", ["a"], ["p"], kernel_shape=[2, 1], strides=[2, 1]),
+        helper.make_node("Add", ["p", "b"], ["y"]),
+        helper.make_node("AveragePool", ["y"], ["z"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    ]
+    graph = helper.make_graph(nodes, "g", [a, b], [y, z])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def bytes_(height: int) -> onnx.ModelProto:
+    return quantized(MODELS["strided"](height), "QDQ")
+
+
+CASES = {"dilated": MODELS["dilated"], "sums": sums, "bytes": bytes_}
+
+
+def built(stream: StreamPlan, folder: Path, *flags: str) -> Path:
+    """The program of main.c, for the machine that compiles it."""
+    made = emit(stream, "net", folder, target="generic")
+    files = [one for one in made.files if one.endswith((".c", ".S"))]
+    command = ["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", *OPTIMISED, *flags]
+    words = [*command, "-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "net", *files, "-lm"]
+    subprocess.run(words, cwd=folder, check=True)
+    return folder / "net"
+
+
+def feed(stream: StreamPlan, rows: int, folder: Path) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Random inputs of so many rows of the first one, and files with them row by row."""
+    network = stream.at(rows).network
+    rng, feeds, files = np.random.default_rng(rows), {}, []
+    for one in network.inputs:
+        assert one.row_axis is not None
+        feeds[one.name] = rng.standard_normal(one.shape).astype(one.dtype)
+        files.append(str(folder / f"{one.name}.in"))
+        np.moveaxis(feeds[one.name], one.row_axis, 0).tofile(files[-1])
+    return feeds, files
+
+
+def heights(stream: StreamPlan) -> Sequence[int]:
+    """Where streams may end: in the first rows, in the middle, many turns later."""
+    period, turn, least = stream.period, stream.turn, stream.least
+    low = -(-least // period) * period
+    return period, 2 * period, low, low + turn - period, low + turn, low + 3 * turn + period
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stream_ends_like_an_image_of_as_many_rows(name: str, tmp_path: Path) -> None:
+    stream = csdfgen.plan_stream(CASES[name](256), backend="native", exact=True)
+    program = built(stream, tmp_path / "c")
+    for rows in heights(stream):
+        plan = stream.at(rows)
+        feeds, files = feed(stream, rows, tmp_path)
+        wanted = runtime.compile(plan)(feeds)
+        subprocess.run([program, "-o", str(tmp_path / "out"), *files], check=True)
+        for one in plan.network.outputs:
+            tensor = one.tensor
+            assert tensor is not None and tensor.row_axis is not None
+            end = "" if len(wanted) == 1 else f".{one.name}"
+            found = np.fromfile(tmp_path / f"out{end}", tensor.dtype)
+            expected = np.moveaxis(wanted[one.name], tensor.row_axis, 0)
+            np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-5)
+
+
+DRIVER = """
+#include "net.h"
+#include <stdio.h>
+
+static net_t memory[2];
+static net_stream streams[2], kept;
+static float sums[2];
+static uint64_t rows[2];
+
+static void take(void *user, uint64_t row, const float *values)
+{
+    const int which = *(const int *)user;
+    rows[which] = row;
+    for (int k = 0; k < NET_%(output)s_PER_ROW; k++)
+        sums[which] += values[k] * (float)(1 + row %% 7);
+}
+
+int main(void)
+{
+    static int number[2] = {0, 1};
+    static float row[NET_X_PER_ROW];
+    for (int k = 0; k < 2; k++) {
+        const net_sink sink = {number + k, take};
+        net_stream_begin(streams + k, memory + k, &sink);
+    }
+    for (int at = 0; at < %(rows)d; at++)
+        for (int k = 0; k < 2; k++) { /* two streams, in turns */
+            for (int x = 0; x < NET_X_PER_ROW; x++)
+                row[x] = (float)((at * 31 + x * 17) %% 23) - 11;
+            if (at == %(rows)d - 1 && NET_ENDS > 1 && net_stream_finish(streams + k))
+                return 1; /* in the middle of a slab, or of a period */
+            if (net_stream_push_row(streams + k, row) != 1)
+                return 2;
+        }
+    kept = streams[0];
+    const net_t before = memory[0];
+    const float sum = sums[0];
+    if (!net_stream_finish(streams) || !net_stream_finish(streams + 1) || sums[0] != sums[1])
+        return 3;
+    const uint64_t last = rows[0];
+    const float whole = sums[0];
+    memory[0] = before; /* and again from the copy, as if 2^32 turns were behind it */
+    streams[0] = kept;
+    streams[0].turns += (uint64_t)1 << 32;
+    sums[0] = sum;
+    if (!net_stream_finish(streams) || rows[0] != last + ((uint64_t)%(turn)d << 32))
+        return 4;
+    printf("%%.6g %%u\\n", (double)whole, (unsigned)last);
+    return 0;
+}
+"""
+
+
+@pytest.mark.networks
+def test_streams_side_by_side_go_on_from_copies_and_count_beyond_32_bits(tmp_path: Path) -> None:
+    stream = csdfgen.plan_stream(MODELS["strided"](256), backend="native")
+    rows = -(-(stream.least + 2 * stream.turn) // stream.period) * stream.period
+    network = stream.at(rows).network
+    (one,), (output,) = network.inputs, network.outputs
+    built(stream, tmp_path / "c")
+    more = stream.at(rows + stream.turn).network.outputs[0].tensor
+    assert more is not None and output.tensor is not None
+    turn = more.rows - output.tensor.rows
+    words = {"rows": rows, "turn": turn, "output": output.name.upper()}
+    (tmp_path / "c" / "main.c").write_text(DRIVER % words)
+    files = [str(path) for path in sorted((tmp_path / "c").rglob("*.c"))]
+    command = ["cc", "-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    command += ["-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "two", *files, "-lm"]
+    subprocess.run(command, cwd=tmp_path / "c", check=True)
+    done = subprocess.run([tmp_path / "c" / "two"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    x = (np.arange(rows)[:, None] * 31 + np.arange(one.row_elements) * 17) % 23 - 11
+    end = output.tensor
+    assert one.row_axis is not None and end is not None and end.row_axis is not None
+    moved = x.reshape(rows, *(n for k, n in enumerate(one.shape) if k != one.row_axis))
+    y = runtime.compile(stream.at(rows))(np.moveaxis(moved, 0, one.row_axis).astype(np.float32))
+    values = np.moveaxis(y[output.name], end.row_axis, 0)
+    values = values.reshape(len(values), -1)
+    total, last = done.stdout.split()
+    assert int(last) == len(values) - 1
+    expected = (values.sum(axis=1, dtype=np.float64) * (1 + np.arange(len(values)) % 7)).sum()
+    assert float(total) == pytest.approx(expected, rel=1e-3, abs=1e-2)
+
+
+def test_the_code_does_not_depend_on_the_height_that_is_named(tmp_path: Path) -> None:
+    for height in (96, 400):
+        stream = csdfgen.plan_stream(MODELS["strided"](height), backend="native")
+        emit(stream, "net", tmp_path / str(height), target="generic")
+    texts = [(tmp_path / str(height) / "net.c").read_text() for height in (96, 400)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("options", ["--check", "--goal memory", "--frames 2"])
+def test_what_streams_have_not_is_refused(call: Call, tmp_path: Path, options: str) -> None:
+    onnx.save(MODELS["dilated"](64), tmp_path / "net.onnx")
+    words = ["emit-c", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "c"), "--stream"]
+    assert "--stream" in refused(call(*words, *options.split()))
+
+
+@pytest.mark.networks
+def test_a_board_takes_rows_without_a_last_one(tmp_path: Path) -> None:
+    absent_board("cortex-m7")
+    stream = csdfgen.plan_stream(bytes_(256), backend="native")
+    emit(stream, "net", tmp_path / "c", target="cortex-m7")
+    rows = heights(stream)[-1]
+    feeds, files = feed(stream, rows, tmp_path)
+    words = "-s", "run", f"ARGS=-o {tmp_path}/out {files[0]}"
+    subprocess.run(["make", *words], cwd=tmp_path / "c", check=True)
+    (wanted,) = runtime.compile(stream.at(rows))(feeds).values()
+    tensor = stream.at(rows).network.outputs[0].tensor
+    assert tensor is not None and tensor.row_axis is not None
+    found = np.fromfile(tmp_path / "out", tensor.dtype)
+    np.testing.assert_array_equal(found, np.moveaxis(wanted, tensor.row_axis, 0).ravel())
