@@ -657,6 +657,16 @@ def test_copies_from_what_was_copied_stay_in_order() -> None:
     assert np.array_equal(values, done)
 
 
+@pytest.mark.parametrize("by", [-3001, -1, 0, 1, 64, 3001])
+def test_a_run_may_overlap_its_copy(by: int) -> None:
+    values = np.random.default_rng(0).integers(0, 256, 12000).astype(np.uint8)
+    want = values[4000:8000].copy()
+    constants = Constants()
+    call = np.copyto, (values[4000 + by : 8000 + by], values[4000:8000])
+    _run(list(translate_call(call, constants)), constants)
+    assert np.array_equal(values[4000 + by : 8000 + by], want)
+
+
 def test_copies_of_two_constants_stay_apart() -> None:
     """The pool of constants says nothing of where each array is."""
     out = np.zeros((2, 64), np.float32)

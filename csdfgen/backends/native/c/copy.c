@@ -56,6 +56,16 @@ enum { FEW = 16 };
         return 1; \
     }
 
+/* memcpy reads words at any address where memmove goes byte by byte in C libraries of microcontrollers. */
+static void copy_run(char *out, const char *a, size_t size)
+{
+    const uintptr_t apart = (uintptr_t)out - (uintptr_t)a;
+    if (apart < size || 0u - apart < size)
+        memmove(out, a, size);
+    else
+        memcpy(out, a, size);
+}
+
 /* out = a, both of so many bytes; put: where the byte c is not 0. */
 #define COPY(bytes, type) \
     WOVEN(type) \
@@ -87,7 +97,7 @@ enum { FEW = 16 };
         const char *a = l->a; \
         char *out = l->out; \
         if (l->sa == bytes && l->so == bytes) { \
-            memmove(out, a, (size_t)l->n * bytes); \
+            copy_run(out, a, (size_t)l->n * bytes); \
             return; \
         } \
         for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, out += l->so) \
