@@ -205,10 +205,11 @@ def ratios(one: Measured, theirs: Sequence[tuple[str, int]]) -> list[tuple[float
 
 
 def of_tensorflow() -> list[str]:
-    """A table of networks as .tflite: our RAM beside the arena that TensorFlow Lite Micro reports."""
+    """A table of networks as .tflite: our RAM beside the arena that TensorFlow Lite Micro reports, and instructions."""
     lines = [
-        "| network | arena, bytes | RAM with inputs, outputs and states | TFLM's arena | ratio | constants and program |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| network | arena, bytes | RAM with inputs, outputs and states | TFLM's arena | ratio | constants and program "
+        "| instructions, thousand: Cortex-M7 | Cortex-M55 |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     spec = find_spec("pymicro_wakeword")
     if spec is None or spec.origin is None:
@@ -219,10 +220,21 @@ def of_tensorflow() -> list[str]:
         )
         account, theirs = emitted_account(plan, STACK), _arena_of_tflm(path)
         mine = account.ram - account.stack
+        counts = (
+            f"{_count_step(plan, path.stem, core):.0f}" for core in ("cortex-m7", "cortex-m55")
+        )
         lines.append(
-            f"| {path.stem} | {account.arena:,} | {mine:,} | {theirs:,} | {mine / theirs:.2f} | {account.flash:,} |"
+            f"| {path.stem} | {account.arena:,} | {mine:,} | {theirs:,} | {mine / theirs:.2f} | {account.flash:,} "
+            f"| {' | '.join(counts)} |"
         )
     return lines
+
+
+def _count_step(plan: Plan, name: str, target: str) -> float:
+    """Thousands of instructions of a frame of a plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        (*_, (_, plain, _, _)) = _executed([plan], name, target, Path(folder))["frames"]
+    return float(plain * NANOSECONDS[target] / 1000)
 
 
 def _arena_of_tflm(path: Path) -> int:
