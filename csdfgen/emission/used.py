@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 from typing import Any
 
 from csdfgen.backends.native.structures import get_record
 from csdfgen.lowering.program import Program
 from csdfgen.program.instructions import Constants, Ref
 
-_ASKED = re.compile(r"CSDF_(?:MAY|MOST)\((\w+__\w+)")
+_ASKED = re.compile(r"CSDF_(?:MAY|MOST|MULTIPLE)\((\w+__\w+)")
 _HEAD = """/* What the steps of this network have in common: by it, compilers leave out what none of them takes.
  *
  * CSDF_VALUES: bit k where a field has the value k in some step, or, of a pointer, where it is NULL (0) and where it is not. */
@@ -22,6 +23,7 @@ _HEAD = """/* What the steps of this network have in common: by it, compilers le
 
 #define CSDF_MAY(field, value) ((int)(CSDF_VALUES_##field >> (value)) & 1)
 #define CSDF_MOST(field) CSDF_MOST_##field
+#define CSDF_MULTIPLE(field, number) (CSDF_FACTOR_##field % (number) == 0)
 """
 
 
@@ -33,12 +35,14 @@ def list_used(
     yield ""
     for field in sorted({field for text in texts for field in _ASKED.findall(text)}):
         kernel, *names = field.split("__")
-        bits, most = 0xFFFFFFFF, 2**31 - 1
+        bits, most, factor = 0xFFFFFFFF, 2**31 - 1, 1
         if f"csdf_{kernel}" not in shared:
             found = set(_list_values(kernel, names, programs))
             bits, most = sum({1 << min(value, 31) for value in found}), max(found, default=0)
+            factor = gcd(*found)
         yield f"#define CSDF_VALUES_{field} 0x{bits:x}u"
         yield f"#define CSDF_MOST_{field} {most}"
+        yield f"#define CSDF_FACTOR_{field} {factor}"
     yield from ("", "#endif")
 
 

@@ -376,9 +376,11 @@ def test_kernels_know_what_no_step_takes() -> None:
     found = "\n".join(list_used(texts, [program], ()))
     assert "VALUES_conv_bytes__layer__into__kind 0x8u" in found
     assert "MOST_conv_bytes__layer__groups 70" in found
+    assert "FACTOR_conv_bytes__layer__groups 70" in found
     assert "VALUES_conv_bytes__layer__zeros 0x1u" in found
     found = "\n".join(list_used(texts, [program], ["csdf_conv_bytes"]))
     assert "VALUES_conv_bytes__layer__zeros 0xffffffffu" in found
+    assert "FACTOR_conv_bytes__layer__groups 1\n" in found
 
 
 @pytest.mark.parametrize(("rows", "file"), [("2", "winograd_row.c"), ("4", "winograd.c")])

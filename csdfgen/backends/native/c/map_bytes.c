@@ -58,10 +58,12 @@ CSDF_INLINE void dequantize(const line *l, uint8_t *out, const uint8_t *a, const
     memcpy(out, values, sizeof values);
 }
 
-static void adding(const line *l) { each(l, add, 1, 1); }
-static void multiplying(const line *l) { each(l, multiply, 1, 1); }
-static void quantizing(const line *l) { each(l, quantize, 4, 1); }
-static void dequantizing(const line *l) { each(l, dequantize, 1, 4); }
+#define EVEN CSDF_MULTIPLE(map_bytes__channels, 16)
+
+static void adding(const line *l) { each(l, add, EVEN, 1, 1); }
+static void multiplying(const line *l) { each(l, multiply, EVEN, 1, 1); }
+static void quantizing(const line *l) { each(l, quantize, EVEN, 4, 1); }
+static void dequantizing(const line *l) { each(l, dequantize, EVEN, 1, 4); }
 
 static void looking(const line *l)
 {

@@ -31,8 +31,8 @@ CSDF_INLINE void integers(csdf_i *x, const line *l, int k, const uint8_t *at, in
 /* Sixteen elements at `out` from those at a and b. */
 typedef void sixteen(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b);
 
-/* All of a line. from, to: bytes of an element of the operands, and of the output. */
-CSDF_INLINE void each(const line *given, sixteen *compute, ptrdiff_t from, ptrdiff_t to)
+/* All of a line. even: whether lines have multiples of sixteen elements, a constant. from, to: bytes of an element of the operands, and of the output. */
+CSDF_INLINE void each(const line *given, sixteen *compute, int even, ptrdiff_t from, ptrdiff_t to)
 {
     /* no byte that is written is one of these: they stay in registers */
     const csdf_byte_map_step step = *given->step;
@@ -43,7 +43,7 @@ CSDF_INLINE void each(const line *given, sixteen *compute, ptrdiff_t from, ptrdi
     for (ptrdiff_t i = 0; i < l->n; i += 16) {
         const uint8_t *x = l->in[0] + i * a, *y = l->in[1] + i * b;
         uint8_t *out = l->out + i * to, some[2][64], made[64];
-        const ptrdiff_t rest = l->n - i;
+        const ptrdiff_t rest = even ? 16 : l->n - i;
         if (rest < 16) {
             memset(some, 0, sizeof some);
             memcpy(some[0], x, a ? (size_t)(rest * a) : 1);

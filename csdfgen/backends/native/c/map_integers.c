@@ -41,8 +41,10 @@ CSDF_INLINE void multiply(const line *l, uint8_t *out, const uint8_t *a, const u
     csdf_narrow(out, x);
 }
 
-static void adding(const line *l) { each(l, add, 1, 1); }
-static void multiplying(const line *l) { each(l, multiply, 1, 1); }
+#define EVEN CSDF_MULTIPLE(map_integers__channels, 16)
+
+static void adding(const line *l) { each(l, add, EVEN, 1, 1); }
+static void multiplying(const line *l) { each(l, multiply, EVEN, 1, 1); }
 
 void csdf_map_integers(const csdf_byte_map_step *step)
 {

@@ -28,8 +28,10 @@ CSDF_INLINE void compute(const line *l, uint8_t *out, const uint8_t *a, const ui
 CSDF_INLINE void add(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b) { compute(l, out, a, b, 1); }
 CSDF_INLINE void multiply(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b) { compute(l, out, a, b, 0); }
 
-static void adding(const line *l) { each(l, add, 1, 1); }
-static void multiplying(const line *l) { each(l, multiply, 1, 1); }
+#define EVEN CSDF_MULTIPLE(map_twice__channels, 16)
+
+static void adding(const line *l) { each(l, add, EVEN, 1, 1); }
+static void multiplying(const line *l) { each(l, multiply, EVEN, 1, 1); }
 
 void csdf_map_twice(const csdf_byte_map_step *step)
 {

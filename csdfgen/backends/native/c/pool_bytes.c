@@ -218,7 +218,7 @@ static void divide_sums(const csdf_byte_sum_step *step)
     const csdf_v zero = csdf_splat((float)step->zero);
     const float *sums = step->sums;
     for (int32_t c = 0; c < channels; c += 16) {
-        const int32_t n = least(16, channels - c);
+        const int32_t n = CSDF_MULTIPLE(sum_values__source__channels, 16) ? 16 : least(16, channels - c);
         float own[16] = {0};
         csdf_i made[CSDF_BLOCK_VECTORS];
         memcpy(own, sums + c, (size_t)n * sizeof *own);
@@ -238,7 +238,7 @@ void csdf_sum_values(const csdf_byte_sum_step *step)
         memset(sums, 0, (size_t)channels * sizeof *sums);
     for (; c + SUMS <= channels; c += SUMS)
         add_values(step, c, sums + c);
-    for (; c < channels; c++)
+    for (; !CSDF_MULTIPLE(sum_values__source__channels, SUMS) && c < channels; c++)
         add_value(step, c, sums + c);
     if (step->end)
         divide_sums(step);
