@@ -17,7 +17,7 @@ from csdfgen.errors import PlanError
 from csdfgen.lowering.program import Feed, Program
 from runtime.bound import BoundProgram, Runs
 
-_JOINED = 64
+JOINED = 64
 """Segments at most that are one sequence of calls."""
 
 
@@ -66,17 +66,17 @@ class Segments:
             for k, count in enumerate(rows)
         )
 
-    def find_body(self, count: int) -> int:
-        """The first segment from which on segments are those `count` before them again. Raises PlanError."""
+    def find_body(self, count: int, length: int) -> int:
+        """The first of `length` segments that are those `count` behind them again. Raises PlanError."""
         kinds = self._kinds()
         alike = [self._alike(number, kinds) for number in range(len(self))]
         same = [one == other for one, other in zip(alike, alike[count:], strict=False)]
         at = 0
         for equal, group in groupby(same):
-            length = len(list(group))
-            if equal and length >= count:
+            found = len(list(group))
+            if equal and found >= length:
                 return at
-            at += length
+            at += found
         raise PlanError(
             f"no {count} segments of '{self.program.ports[0].name}' are the same instructions as those before them; plan the "
             "stream again"
@@ -106,10 +106,10 @@ class Segments:
 
 
 class Runner:
-    """Segments of a program in memory."""
+    """Segments of a program in memory. origin: the segment at which those begin that run together most often."""
 
-    def __init__(self, bound: BoundProgram, segments: Segments) -> None:
-        self.bound, self.segments = bound, segments
+    def __init__(self, bound: BoundProgram, segments: Segments, origin: int = 0) -> None:
+        self.bound, self.segments, self._origin = bound, segments, origin
         self._known: dict[tuple[int, int], Runs] = {}
 
     def run(self, start: int, stop: int, done: int = 0) -> None:
@@ -118,7 +118,7 @@ class Runner:
             starts = self.segments.starts
             _call(self.bound.between(starts[start] + done, starts[start + 1]))
             start += 1
-        for block in _blocks(start, stop):
+        for block in _blocks(start, stop, self._origin):
             _call(self._known.get(block) or self._prepared(block))
         self.bound.wait()
 
@@ -134,14 +134,15 @@ def _call(runs: Runs) -> None:
         run()
 
 
-def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """A range in as few blocks as begin at multiples of their size, a power of two up to `_JOINED`.
+def _blocks(start: int, stop: int, origin: int = 0) -> Iterator[tuple[int, int]]:
+    """A range in as few blocks as begin at multiples of their size behind the origin, a power of two up to `JOINED`.
 
-    >>> list(_blocks(3, 9)), list(_blocks(0, 200))
-    ([(3, 4), (4, 8), (8, 9)], [(0, 64), (64, 128), (128, 192), (192, 200)])
+    >>> list(_blocks(3, 9)), list(_blocks(0, 200)), list(_blocks(3, 67, 3))
+    ([(3, 4), (4, 8), (8, 9)], [(0, 64), (64, 128), (128, 192), (192, 200)], [(3, 67)])
     """
     while start < stop:
-        size = start & -start or _JOINED
-        size = min(size, _JOINED, 1 << (stop - start).bit_length() - 1)
+        place = start - origin
+        size = place & -place or JOINED
+        size = min(size, JOINED, 1 << (stop - start).bit_length() - 1)
         yield start, start + size
         start += size

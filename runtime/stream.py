@@ -46,23 +46,34 @@ Rows = np.ndarray | Mapping[str, np.ndarray]
 _ENDINGS = 4
 """Templates that are kept for the ends of streams."""
 
+_ROWS, _BYTES = 1024, 1 << 18
+"""Rows, and their bytes, up to which turns are executed together."""
+
 _PIECE = 1 << 22
 """Bytes of an array that are pushed at a time."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """What repeats: the first segment, how many there are, and how many rows of each input and output."""
+    """What repeats: the first segment, how many there are in a turn, and how many rows of each input and output. joined: turns
+    of the template, one behind the other, that are executed together.
+    """
 
     first: int
     count: int
+    joined: int
     fed: Sequence[int]
     made: Sequence[int]
 
     def split(self, number: int) -> tuple[int, int]:
         """(whole turns that are left out, segment of the template) of a segment of a stream."""
-        turns, place = divmod(max(0, number - self.first), self.count)
-        return turns, min(number, self.first) + place
+        again, place = divmod(max(0, number - self.first), self.joined * self.count)
+        return again * self.joined, min(number, self.first) + place
+
+    @property
+    def stop(self) -> int:
+        """The segment of the template behind the last turn that is executed."""
+        return self.first + self.joined * self.count
 
 
 class Chunk(NamedTuple):
@@ -91,7 +102,9 @@ class StreamProgram:
     def __init__(self, plan: StreamPlan, threads: int = 1, kernels: Backend | None = None) -> None:
         self.plan, self.lock = plan, Turn()
         self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
-        self._template = plan.at(plan.least + plan.turn)  # two turns, which are compared
+        rows = min(_ROWS, _BYTES // plan.network.inputs[0].row_bytes)
+        self._joined = max(1, rows // plan.turn)
+        self._template = plan.at(plan.least + self._joined * plan.turn)  # one turn more, to compare
         network = self._template.network
         self.inputs: dict[str, Tensor] = {one.name: one for one in network.inputs}
         self.outputs: dict[str, Tensor] = {
@@ -135,10 +148,10 @@ class StreamProgram:
     def _find_turns(self) -> Turns:
         one = self.segments
         count = self.plan.turn // int(one.fed[1, 0])
-        first = one.find_body(count)
+        first = one.find_body(count, self._joined * count)
         ends = first + count
         fed, made = ((rows[ends] - rows[first]).tolist() for rows in (one.fed, one.made))
-        return Turns(first, count, fed, made)
+        return Turns(first, count, self._joined, fed, made)
 
     @cached_property
     def held_back(self) -> int:
@@ -220,7 +233,7 @@ class StreamProgram:
 
     def bind(self, plan: Plan, segments: Segments, memory: Any) -> Runner:
         """A template in the memory of a stream."""
-        return Runner(BoundProgram(plan, self.kernels, memory=memory), segments)
+        return Runner(BoundProgram(plan, self.kernels, memory=memory), segments, self.turns.first)
 
     def runner(self, memory: Any) -> Runner:
         """The template of which every stream executes all but its end."""
@@ -386,7 +399,7 @@ class Stream:
         while True:
             left_out, start = turns.split(at)
             rows = [count - left_out * turn for count, turn in zip(there, turns.fed, strict=True)]
-            stop = min(self._runner.segments.reach(rows), turns.first + turns.count)
+            stop = min(self._runner.segments.reach(rows), turns.stop)
             if stop <= start:
                 return
             yield Chunk(left_out, start, stop)
