@@ -277,15 +277,16 @@ class ProgramTables:
         for rows, made in sorted(templates.endings.items()):
             turns = max(0, (rows - first) // turn)
             behind = rows - turns * turn  # rows of the main program
-            end = behind if behind > first or not turns else first + turn
-            begin = at[max(row for row in at if row < end)]
-            last, whole = found[begin : at[end]], self._list_entries(made)
-            own = max(self._find_feeds(whole).values())
-            if not self._are_alike(last, whole[own : own + len(last)]):
-                raise PlanError(f"an image of {rows} rows is no end of the stream; plan it again")
-            places = at[behind], turns, len(found), len(found) + len(whole) - own - len(last)
-            endings.append(Ending(*places))
-            found += whole[own + len(last) :]
+            before = entries[:start] + turns * entries[start:stop] if turns else []
+            before += entries[start if turns else 0 : at[behind]]
+            whole = self._list_entries(made)
+            if not self._are_alike(before, whole[: len(before)]):
+                raise PlanError(
+                    f"of {rows} rows some are left out when they are the last; emitted code does not hold them back"
+                )
+            more = whole[len(before) :]
+            endings.append(Ending(at[behind], turns, len(found), len(found) + len(more)))
+            found += more
         return Loop(start, stop, moved, tuple(endings), templates.ends), found
 
     def _find_feeds(self, entries: Sequence[Entry]) -> dict[int, int]:

@@ -15,6 +15,7 @@ import csdfgen
 import runtime
 from csdfgen.emission.emit import emit
 from csdfgen.emission.project import OPTIMISED
+from csdfgen.errors import PlanError
 from csdfgen.planning.streams import StreamPlan
 from tests.board_networks import absent_board
 from tests.command import Call, refused
@@ -208,3 +209,20 @@ def test_a_board_takes_rows_without_a_last_one(tmp_path: Path) -> None:
     assert tensor is not None and tensor.row_axis is not None
     found = np.fromfile(tmp_path / "out", tensor.dtype)
     np.testing.assert_array_equal(found, np.moveaxis(wanted, tensor.row_axis, 0).ravel())
+
+
+def cropped(height: int) -> onnx.ModelProto:
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 2, height, 4]), ("y", None))
+    ]
+    pads = helper.make_tensor("pads", TensorProto.INT64, [8], [0, 0, 0, 0, 0, 0, -5, 0])
+    node = helper.make_node("Pad", ["x", "pads"], ["y"])
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [pads])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_rows_that_the_end_leaves_out_are_refused(tmp_path: Path) -> None:
+    stream = csdfgen.plan_stream(cropped(256), backend="native")
+    with pytest.raises(PlanError, match="does not hold them back"):
+        emit(stream, "net", tmp_path / "c", target="generic")
