@@ -16,22 +16,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import Program, lower
+from csdfgen.model.deferred import compute_array
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
 from csdfgen.phases.streaming import has_end_of_its_own
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
-from csdfgen.program.instructions import view_bytes
+from csdfgen.program.instructions import KEEPER, Constants, view_bytes
 from csdfgen.program.steps import Backend, Step
 from runtime.bound import BoundProgram, add_guards
 from runtime.kept_state import pack_state, unpack_state
@@ -43,7 +44,7 @@ __all__ = ["Rows", "Stream", "StreamProgram"]
 Rows = np.ndarray | Mapping[str, np.ndarray]
 """Rows of the only input, or of some inputs by name, with the axes of the network."""
 
-_ENDINGS = 4
+_ENDINGS = 1
 """Templates that are kept for the ends of streams."""
 
 _ROWS, _BYTES = 1024, 1 << 18
@@ -92,6 +93,31 @@ class Chunk(NamedTuple):
         ]
 
 
+class _Packed:
+    """A keeper that packs equal weights once, so that templates share them, whatever they were read from."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, np.ndarray] = {}
+
+    def kept(
+        self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None
+    ) -> np.ndarray:
+        """See `Keeper.kept`."""
+        arrays = [compute_array(one) for one in given]
+        key = pack, *map(_describe, arrays)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = pack(*arrays)
+        return found
+
+
+def _describe(one: Any) -> Hashable:
+    """The content of an array; what is none, itself."""
+    if not isinstance(one, np.ndarray):
+        return cast(Hashable, one)
+    return one.shape, one.dtype.str, hashlib.sha256(view_bytes(one)).digest()
+
+
 class StreamProgram:
     """A compiled plan of a stream. Streams of one program share its instructions and weights, and threads that use them wait
     for each other.
@@ -113,7 +139,8 @@ class StreamProgram:
         self.constants = {
             one.name: one.constant for one in network.outputs if one.constant is not None
         }
-        self.segments = self._cut(lower(self._template, self.kernels))
+        self._packed = _Packed()
+        self.segments = self._cut(self._lower(self._template))
         self.turns = self._find_turns()
         self._endings: OrderedDict[tuple[int, int], tuple[Plan, Segments]] = OrderedDict()
 
@@ -141,6 +168,16 @@ class StreamProgram:
         for block in program.constants.blocks:
             found.update(view_bytes(block.values))
         return found.hexdigest()
+
+    def _lower(self, plan: Plan, constants: Constants | None = None) -> Program:
+        """The program of a template. constants: of another one, which it shares."""
+        if plan.options.weights == "mapped":
+            return lower(plan, self.kernels)
+        token = KEEPER.set(self._packed)
+        try:
+            return lower(plan, self.kernels, constants or Constants(plan.pools))
+        finally:
+            KEEPER.reset(token)
 
     def _cut(self, program: Program) -> Segments:
         return Segments.of(program, [*self.inputs], [*self.outputs])
@@ -183,7 +220,8 @@ class StreamProgram:
         key = low, rows if self.plan.counts_rows else low
         if key not in self._endings:
             plan = self.plan.ending(*key)
-            self._endings[key] = plan, self._cut(lower(plan, self.kernels))
+            shared = self.segments.program.constants.copy()
+            self._endings[key] = plan, self._cut(self._lower(plan, shared))
             while len(self._endings) > _ENDINGS:
                 self._endings.popitem(last=False)
         return self._endings[key]

@@ -168,7 +168,8 @@ def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> 
                 phased = phase_stream(network, options, kernels)
                 return make_stream(phased, find_loop(phased), at_height)
         except (ScheduleError, ModelError, InputError) as error:
-            failed = error
+            if failed is None or isinstance(failed, ScheduleError):  # else the first one says more
+                failed = error
     assert failed is not None
     if isinstance(failed, ScheduleError):
         raise PlanError(f"no order repeats: {failed.message}; {FIXED_HEIGHT}") from failed
