@@ -162,12 +162,13 @@ class Run(Command):
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
         from csdfgen.cli.compiled import find_program_file, run_compiled, run_kept
-        from csdfgen.cli.streams import run_stream_files
 
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
         asked = self.planning.read()
         if self.stream is not None:
+            from csdfgen.cli.streams import run_stream_files
+
             run_stream_files(self, asked)
             return
         refuse([(self.resume, "--resume continues a --stream; give both")])
