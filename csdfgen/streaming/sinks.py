@@ -25,9 +25,7 @@ def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
     if len(names) == 1:
         return {names[0]: path}
     if str(path) == STDIN:
-        raise InputError(
-            f"{len(names)} outputs cannot go to standard output; name a file"
-        )
+        raise InputError(f"{len(names)} outputs cannot go to standard output; name a file")
     return {
         name: path.with_name(f"{path.stem}.{name.replace('/', '_')}{path.suffix}") for name in names
     }
