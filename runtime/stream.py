@@ -15,7 +15,6 @@ number is known at the end alone, are those of the template with as many rows be
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,9 +42,6 @@ __all__ = ["Rows", "Stream", "StreamProgram"]
 
 Rows = np.ndarray | Mapping[str, np.ndarray]
 """Rows of the only input, or of some inputs by name, with the axes of the network."""
-
-_ENDINGS = 1
-"""Templates that are kept for the ends of streams."""
 
 _ROWS, _BYTES = 1024, 1 << 18
 """Rows, and their bytes, up to which turns are executed together."""
@@ -142,7 +138,7 @@ class StreamProgram:
         self._packed = _Packed()
         self.segments = self._cut(self._lower(self._template))
         self.turns = self._find_turns()
-        self._endings: OrderedDict[tuple[int, int], tuple[Plan, Segments]] = OrderedDict()
+        self._ending: tuple[tuple[int, int], tuple[Plan, Segments]] | None = None  # the last one
 
     def __repr__(self) -> str:
         return format_repr(
@@ -218,13 +214,12 @@ class StreamProgram:
     def _end_at(self, low: int, rows: int) -> tuple[Plan, Segments]:
         """A template of `low` rows for the end of a stream of `rows` rows."""
         key = low, rows if self.plan.counts_rows else low
-        if key not in self._endings:
+        if self._ending is None or self._ending[0] != key:
+            self._ending = None  # which may be gone before another one is made
             plan = self.plan.ending(*key)
             shared = self.segments.program.constants.copy()
-            self._endings[key] = plan, self._cut(self._lower(plan, shared))
-            while len(self._endings) > _ENDINGS:
-                self._endings.popitem(last=False)
-        return self._endings[key]
+            self._ending = key, (plan, self._cut(self._lower(plan, shared)))
+        return self._ending[1]
 
     def count_rows(self, rows: int) -> dict[str, int]:
         """Rows of each output of a stream of so many rows of its first input. Raises as `ending`."""
