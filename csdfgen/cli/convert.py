@@ -18,11 +18,12 @@ from csdfgen.cli.options import (
     Tokens,
     check_suffix,
     is_graph_file,
+    list_stream_refusals,
     refuse,
 )
 from csdfgen.cli.terminal import escape, figures_table, say, say_json, show_progress, table
 from csdfgen.errors import InputError, prefix_errors
-from csdfgen.model.options import STREAM_OPTIONS, declare
+from csdfgen.model.options import declare
 from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ class Convert(Command):
     def _stream_refusals(self, asked: Asked, of_graph: bool) -> Iterator[tuple[object, str]]:
         yield of_graph, f"{self.model}: is a graph; --stream is for models"
         yield self.rates, f"--rates {self.rates} is of one image; leave it or --stream out"
-        for name in asked.given.keys() - STREAM_OPTIONS:
-            yield True, f"--stream plans images of any height; leave --{name} out"
+        yield from list_stream_refusals(asked)
 
     def _graph_of_period(self, asked: Asked) -> CsdfGraph:
         from csdfgen.api import plan_stream

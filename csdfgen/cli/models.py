@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from csdfgen.backends.registry import choose_backend
-from csdfgen.cli.options import Asked, Source
+from csdfgen.cli.options import Asked, Source, list_stream_refusals, refuse
 from csdfgen.cli.terminal import Progress
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, PlanError, prefix_errors
@@ -20,7 +20,7 @@ from csdfgen.files import split_model
 from csdfgen.goals.choice import choose_plan, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import pluralize
 from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.plan import Plan
@@ -176,10 +176,7 @@ def load_stream(source: Source, progress: Progress, **usual: str) -> StreamPlan:
             raise InputError("is a plan; name its model with --model FILE", where=name)
         progress("reading the plan")
         return read_stream(name, source.model)
-    for one in asked.given.keys() - STREAM_OPTIONS:
-        raise InputError(
-            f"{asked.flag(one)} is for images of one height; leave it or --stream out", where=name
-        )
+    refuse(list_stream_refusals(asked))
     progress("loading")
     network = load_network(name, asked)
     progress("planning")

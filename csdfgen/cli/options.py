@@ -5,7 +5,7 @@ declarations in `model.options`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from csdfgen.model.options import (
     MEMORIES,
     OPTIONS,
     REQUESTS,
+    STREAM_OPTIONS,
     Option,
     PlanOptions,
     declare,
@@ -426,6 +427,13 @@ def check_front_output(output: Path | None) -> None:
     in_the_way = not output.suffix and output.exists() and not output.is_dir()
     wrong = output.suffix.lower() not in ("", ".svg"), f"{output}: a front is written as {forms}"
     refuse([wrong, (in_the_way, f"{output}: is a file; a folder of plans is to be written")])
+
+
+def list_stream_refusals(asked: Asked) -> Iterator[tuple[object, str]]:
+    """Cases for `refuse`: options that plans of images of any height do not have."""
+    names = sorted(asked.given.keys() - STREAM_OPTIONS)
+    for flag in (*map(asked.flag, names), *["--batch"] * (asked.batch is not None)):
+        yield True, f"--stream plans images of any height, one at a time; leave {flag} out"
 
 
 def refuse(cases: Iterable[tuple[object, str]]) -> None:

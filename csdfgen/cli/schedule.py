@@ -20,6 +20,7 @@ from csdfgen.cli.options import (
     check_front_output,
     check_picture,
     is_graph_file,
+    list_stream_refusals,
     refuse,
 )
 from csdfgen.cli.quantize import Formats, say_formats, say_quality, write_quantized
@@ -34,7 +35,7 @@ from csdfgen.cli.terminal import (
 )
 from csdfgen.errors import prefix_errors
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.model.options import GOALS, MEMORIES, STREAM_OPTIONS, Option, declare
+from csdfgen.model.options import GOALS, MEMORIES, Option, declare
 from csdfgen.model.units import pluralize
 from csdfgen.stopping import heed_interrupts, keep
 
@@ -175,8 +176,9 @@ class Schedule(Command):
             given = [name for name in names if getattr(self, name)]
             given += ["formats"] * (self.formats.formats is not None)
             given += ["requests"] * (asked.table is not None)
-            for name in (*given, *(asked.given.keys() - STREAM_OPTIONS)):
+            for name in given:
                 yield True, f"--stream plans images of any height; leave --{name} out"
+            yield from list_stream_refusals(asked)
         two = self.offsets is not None and "fast" in asked.given
         yield two, "--offsets places a plan in one memory, --fast in two; leave one of them out"
         if self.formats.formats is not None:

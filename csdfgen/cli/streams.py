@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen.cli.models import input_formats, load_network
-from csdfgen.cli.options import Asked, refuse
+from csdfgen.cli.options import Asked, list_stream_refusals, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, option
 
@@ -33,6 +33,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         (getattr(run, name), f"--stream runs no image; leave {option(name)} out")
         for name in _OTHERS
     )
+    refuse(list_stream_refusals(asked))
     if run.output is None:
         raise InputError("--stream needs --output, a file for its rows, or - for standard output")
     options = run.pixels.read(input_formats(run.model))

@@ -235,6 +235,7 @@ def test_the_command_writes_a_plan(call: Call) -> None:
     facts = call(*words).json
     assert csdfgen.read_stream("plan.json", "net.onnx").facts().items() <= facts.items()
     assert "leave --memory out" in refused(call(*words, "--memory", "1MiB"))
+    assert "leave --batch out" in refused(call(*words, "--batch", "2"))
 
 
 def mean(rows: int) -> onnx.ModelProto:
