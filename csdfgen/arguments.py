@@ -18,8 +18,8 @@ class ArgumentError(InputError, TypeError):
 
 
 _ALIASES = {
-    "AskedValues": "Mapping", "Inputs": "Iterable", "Model": "str|PathLike|ModelProto|Network", "OnRows": "Callable",
-    "Progress": "Callable", "Sequence": "Iterable", "TorchModel": "Module|ExportedProgram",
+    "AskedValues": "Mapping", "Inputs": "Iterable", "Model": "str|PathLike|ModelProto|Network|list", "OnRows": "Callable",
+    "Progress": "Callable", "Sequence": "Iterable", "TorchModel": "Module|ExportedProgram|list",
 }  # fmt: skip
 _TYPES: Mapping[str, Any] = {
     "Callable": Callable, "Iterable": Iterable, "Mapping": Mapping, "None": type(None), "PathLike": os.PathLike,
@@ -29,7 +29,7 @@ _WORDS = {
     "Backend": "a backend", "Callable": "a function", "Cost": "a cost", "CsdfGraph": "a graph",
     "ExportedProgram": "an exported program", "Iterable": "an iterable", "Mapping": "a mapping",
     "ModelProto": "an onnx.ModelProto", "Module": "a module of torch", "Network": "a network", "PathLike": "a path",
-    "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans",
+    "list": "a list of them", "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans",
     "StreamPlan": "a plan of images of any height", "ndarray": "an array",
 }  # fmt: skip
 """What types are called. Classes that are not among `_TYPES` are known by name, and not imported for this."""
@@ -77,7 +77,7 @@ def check_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
             if kinds.get(name) and not any(_is(value, kind) for kind in kinds[name]):
                 known = [_WORDS.get(one, one) for one in kinds[name]]
                 listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-                way = "; csdfgen.load reads one" if kinds[name] == ("Network",) else ""
+                way = "; csdfgen.load reads one" if {*kinds[name]} <= {"Network", "list"} else ""
                 text = f"{function.__name__} takes {listed}, not {type(value).__name__}{way}"
                 raise ArgumentError(text, where=name)
         return function(*arguments, **options)

@@ -101,6 +101,7 @@ def figures_table(figures: Mapping[str, int]) -> Table:
         rows=(
             (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim_text(meaning))
             for name, meaning in FIGURES.items()
+            if name in figures
         ),
     )  # fmt: skip
 

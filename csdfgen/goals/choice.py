@@ -43,6 +43,7 @@ from csdfgen.goals.throughput import plan_processors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import format_size, format_time, parse_size
+from csdfgen.phases.heights import join_heights
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
@@ -56,6 +57,7 @@ from csdfgen.planning.prepared import (
 )
 from csdfgen.planning.replacing import split_memories
 from csdfgen.program.steps import Backend
+from csdfgen.reading.loader import load
 from csdfgen.stopping import heed_interrupts, is_stopped
 from csdfgen.tuning.file import apply_tuning
 
@@ -75,14 +77,14 @@ _INTERRUPTED = "interrupted"
 
 @keywords()
 def plan(
-    network: Network,
+    network: Network | list[Network],
     *,
     cost: Cost | None = None,
     kernels: Backend | None = None,
     progress: Progress | None = None,
     **given: Any,
 ) -> Plan:
-    """The plan of a network: firings, buffers and memory figures.
+    """The plan of a network, or of several in one arena: firings, buffers and memory figures.
 
     Given rows are used whatever the goal; frames divide the network's batch. Ctrl-C ends a search with the best plan
     so far, if there is one. The budgets of a request (`requests`) cover all its images.
@@ -92,6 +94,8 @@ def plan(
     Raises InputError for options that do not exist or contradict each other, and for a value that is no network;
     PlanError for a budget that no plan meets; its message names a budget that a plan meets.
     """
+    if isinstance(network, list):
+        network = load(network)
     tiles, recompute = given.get("tiles"), given.get("recompute", DEFAULTS.recompute)
     if tiles and recompute != DEFAULTS.recompute:
         raise InputError(f"{option('recompute', recompute)}: tiles '{tiles}' are given already")
@@ -290,7 +294,39 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
 
 
 def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
-    """The plan in one memory."""
+    """The plan in one memory; of several networks the smaller one of that and the one whose layers have the heights that each
+    network has alone.
+    """
+    options, members = prepared.options, prepared.network.members
+    made = _chosen_heights(prepared, planner, progress)
+    given = options.rows != DEFAULTS.rows or options.policy == "loop" or options.tiles
+    if (
+        not members
+        or made.interrupted
+        or given
+        or options.memory
+        or options.latency
+        or options.constants
+    ):
+        return made
+    alone = [
+        finish_plan(_prepared(one.network, options, prepared.kernels), planner, progress)
+        for one in members
+    ]
+    joined = planner(
+        prepared,
+        prepared.at(
+            join_heights(prepared.network, ((one.network, one.conversion.rows) for one in alone))
+        ),
+    )
+    sizes = [one.planned_bytes for one in alone]
+    best = joined if joined.planned_bytes < made.planned_bytes else made
+    more = {"largest_alone": max(sizes), "sum_alone": sum(sizes)}
+    return replace(best, figures=MappingProxyType({**best.figures, **more}))
+
+
+def _chosen_heights(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
+    """The plan in one memory at heights that suit the network as a whole."""
     options, kernels = prepared.options, prepared.kernels
     if options.policy == "loop" and options.rows == DEFAULTS.rows:
         phased = prepared.at(choose_loop_heights(prepared))

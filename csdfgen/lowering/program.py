@@ -35,7 +35,7 @@ from csdfgen.phases.graphs import digest_conversion
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import ensure_checked
 from csdfgen.planning.plan import Addresses, Plan
-from csdfgen.program.instructions import KEEPER, Constants, Instruction, Ref, Unpacked
+from csdfgen.program.instructions import KEEPER, Constants, Instruction, Once, Ref, Unpacked
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
 
 
@@ -184,6 +184,12 @@ _LEAST = 1 << 20
 
 
 def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+    if KEEPER.get() is None and any(one.rate > 1 for one in plan.network.members):
+        token = KEEPER.set(Once())
+        try:
+            return _lowered(plan, kernels, constants)
+        finally:
+            KEEPER.reset(token)
     for layer in plan.network.layers:
         for array in (each for one in layer.constants.values() for each in sources(one)):
             if (file := find_mapped_file(array)) is not None:

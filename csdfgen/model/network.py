@@ -293,6 +293,44 @@ class Output:
     constant: np.ndarray | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What an input of a network among several is: made by a function of outputs and inputs of others, by their names behind
+    those of their networks; "": one of them as it is.
+    """
+
+    sources: tuple[str, ...]
+    network: str
+    input: str
+    function: str = ""
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        target = f"{','.join(self.sources)}={self.network}.{self.input}"
+        return f"{target}:{self.function}" if self.function else target
+
+
+@dataclass(frozen=True, eq=False)
+class Member(Pickled):
+    """One of several networks that are one. source: what it was loaded from. rate: most runs of it in a frame. after: names of
+    networks that it starts behind.
+    """
+
+    name: str
+    network: Network
+    source: Any
+    rate: int = 1
+    feeds: tuple[Connection, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What names of each run begin with."""
+        if self.rate == 1:
+            return (f"{self.name}.",)
+        return tuple(f"{self.name}.{number}." for number in range(1, self.rate + 1))
+
+
 @dataclass(frozen=True, eq=False)
 class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.
@@ -306,6 +344,7 @@ class Network(Pickled):
     bounded: name of a tensor -> the axis along which it has as many positions as are found at run time, and others behind
         them.
     places: name of an If -> where its node is in the file (`reading.onnx_graph.Place`).
+    members: the networks that it consists of, where these are several (`reading.several`).
     """
 
     name: str
@@ -322,6 +361,7 @@ class Network(Pickled):
     places: Mapping[str, tuple[int | str, ...]] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    members: tuple[Member, ...] = ()
 
     def _facts(self) -> dict[str, object]:
         return {
@@ -403,6 +443,24 @@ class Network(Pickled):
         )
 
     @cached_property
+    def awaited(self) -> Mapping[str, tuple[Tensor, ...]]:
+        """Name of a layer -> tensors that it does not read, and that are complete before it starts."""
+        found = {}
+        for late in (one for one in self.members if one.after):
+            early = tuple(f"{name}." for name in late.after)
+            ends = (o.tensor for o in self.outputs if o.tensor and o.name.startswith(early))
+            tensors, own = tuple(dict.fromkeys(ends)), f"{late.name}."
+            for layer in self.layers:
+                before = [
+                    self.producer[t.name].name
+                    for t in layer.inputs
+                    if t and t.name in self.producer
+                ]
+                if layer.name.startswith(own) and not any(n.startswith(own) for n in before):
+                    found[layer.name] = tensors
+        return MappingProxyType(found)
+
+    @cached_property
     def output_tensors(self) -> frozenset[str]:
         """Names of the tensors that are network outputs."""
         return frozenset(o.tensor.name for o in self.outputs if o.tensor is not None)
@@ -433,7 +491,8 @@ class Network(Pickled):
     def parameter_formats(self) -> dict[str, int]:
         """Bytes of weights and biases by their type, largest first; shared arrays are counted once."""
         seen: dict[int, np.ndarray] = {}
-        stack = list(self.layers)
+        again = tuple(prefix for one in self.members for prefix in one.prefixes[1:])
+        stack = [layer for layer in self.layers if not layer.name.startswith(again)]
         while stack:
             layer = stack.pop()
             seen.update((id(c), c) for c in layer.constants.values())

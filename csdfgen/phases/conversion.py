@@ -54,7 +54,7 @@ MAX_PHASES = PHASES.most
 """Most phases of one network. A detector at 2176x3840 has 30,000."""
 
 
-CONDITION = -1
+CONDITION, AFTER = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Read:
     """Rows of a stored tensor that each phase of an actor reads.
 
     position: of the operand; `CONDITION` for the condition of a branch that the layer is in, which is read before its
-    phases, if they are computed at all. need: rows that must have been written before each phase. release: rows that no
-    later phase reads.
+    phases, if they are computed at all; `AFTER` for a tensor that the layer waits for without reading it. need: rows that
+    must have been written before each phase. release: rows that no later phase reads.
     """
 
     tensor: Tensor
@@ -280,6 +280,16 @@ def _guarded(work: ActorWork, network: Network) -> ActorWork:
     return replace(work, reads=(*work.reads, *reads), first=work.kin)
 
 
+def _delayed(work: ActorWork, tensors: Iterable[Tensor]) -> ActorWork:
+    """The actor of a layer that waits for tensors: each phase for all rows of its image."""
+    none = (Rows(0, 0),) * len(work.phases)
+    reads = []
+    for tensor in tensors:
+        need = tuple(tensor.rows * (phase.image + 1) for phase in work.phases)
+        reads.append(Read(tensor, AFTER, none, need, need))
+    return replace(work, reads=(*work.reads, *reads), first=work.kin)
+
+
 def _held_write(tensor: Tensor, count: int, at_the_end: bool = False) -> Write:
     """All rows of a tensor, complete with the last of `count` phases; claimed by the first, or at the end."""
     complete = *(0,) * (count - 1), tensor.rows
@@ -466,6 +476,8 @@ def convert(
             add((layer.name, height, groups), partial(_layer_actor, layer, height), layer)
             if layer.guards:
                 actors[-1] = _guarded(actors[-1], network)
+            if layer.name in network.awaited:
+                actors[-1] = _delayed(actors[-1], network.awaited[layer.name])
     for output in network.outputs:
         if output.tensor is not None:
             name = number_unused_name(f"output:{output.name}", taken)

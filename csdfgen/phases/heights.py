@@ -211,6 +211,21 @@ def lowest_heights(network: Network, rows: int = 1) -> RowSpec:
     return RowSpec(rows, MappingProxyType(low))
 
 
+def join_heights(network: Network, alone: Iterable[tuple[Network, RowSpec]]) -> RowSpec:
+    """The heights of several networks that are one, as each has them alone."""
+    known = {tensor.name for tensor in network.inputs} | {layer.name for layer in network.layers}
+    found: dict[str, int | tuple[int, ...] | str] = {}
+    for member, (one, asked) in zip(network.members, alone, strict=True):
+        spec = lower_ends(asked, one)
+        own = {t.name: spec.height(t.name, t, t.rows) for t in one.inputs}
+        own |= {layer.name: layer_height(spec, layer)[0] for layer in one.layers}
+        for prefix in member.prefixes:
+            found |= {f"{prefix}{name}": height for name, height in own.items()}
+    return RowSpec(
+        "auto", MappingProxyType({name: height for name, height in found.items() if name in known})
+    )
+
+
 def halve_heights(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
     """The request with half the rows a phase for the layers and inputs of these names, but no lower than about
     `LOW_PIXELS` pixels; equal to `spec` if all of them are as low as that.

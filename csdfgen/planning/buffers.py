@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from csdfgen.phases.conversion import ActorWork, Conversion, Write
+from csdfgen.phases.conversion import AFTER, ActorWork, Conversion, Write
 from csdfgen.planning.sharing import Sharing
 from csdfgen.program.steps import ALIGNMENT
 
@@ -115,7 +115,7 @@ def make_buffers(
                     readers[place.buffer].append(Access(work.name, write.complete))
         if work.kind != "output":
             for read in work.reads:
-                for place in sharing.homes(read.tensor.name):
+                for place in sharing.homes(read.tensor.name) if read.position != AFTER else ():
                     readers[place.buffer].append(Access(work.name, read.release))
     tensors = [
         Buffer(

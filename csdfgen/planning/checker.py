@@ -27,7 +27,7 @@ from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
 from csdfgen.model.network import Guard, Tensor, are_exclusive
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import AliasKind
-from csdfgen.phases.conversion import CONDITION, ActorWork, Read
+from csdfgen.phases.conversion import AFTER, CONDITION, ActorWork, Read
 from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
@@ -52,6 +52,7 @@ def check(plan: Plan) -> None:
     use = Use(plan, _times(plan))
     use.check_branches()
     use.check_reads()
+    use.check_waits()
     use.check_same_rows()
     held = [*use.rows(), *use.states(), *use.workspaces()]
     _check_memories(plan, held)
@@ -162,7 +163,7 @@ class Use:
             (work, read.tensor.name, *_expanded(read, times[work.name]))
             for work in self.works
             for read in work.reads
-            if read.position != CONDITION
+            if read.position not in (CONDITION, AFTER)
         ]
         self.reads += [
             (
@@ -222,6 +223,23 @@ class Use:
                     f"firing {at} ({work.name}[{self.times[work.name].tolist().index(at)}]) reads row {row} of "
                     f"'{name}', which is not written yet ({done} rows are)"
                 )
+
+    def check_waits(self) -> None:
+        """Check that no layer starts before the tensors are complete that it waits for."""
+        for name, tensors in self.network.awaited.items():
+            starts = [
+                (p.image, at)
+                for p, at in zip(
+                    self.plan.conversion.actor[name].phases, self.times[name], strict=True
+                )
+            ]
+            for tensor in tensors:
+                for image, at in starts:
+                    done = self.complete[tensor.name][tensor.rows * image :][: tensor.rows].max()
+                    if done >= at:
+                        raise ScheduleError(
+                            f"firing {at} ({name}) comes before firing {done}, which completes '{tensor.name}'; it waits for that"
+                        )
 
     # one row of one buffer ------------------------------------------------------------------
 

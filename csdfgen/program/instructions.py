@@ -78,6 +78,31 @@ class Unpacked:
         return _anything(*_form(pack, *forms))
 
 
+class Once:
+    """A keeper in memory: what is made of equal arguments, as for several runs of a network, is one array."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], np.ndarray] = {}
+
+    def kept(
+        self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None
+    ) -> np.ndarray:
+        """See `Keeper.kept`."""
+        used = [compute_array(one) for one in given]
+        key = (
+            pack,
+            *(
+                (o.shape, o.dtype, hashlib.sha256(o.tobytes()).digest())
+                if isinstance(o, np.ndarray)
+                else o
+                for o in used
+            ),
+        )
+        if key not in self._made:
+            self._made[key] = pack(*used)
+        return self._made[key]
+
+
 class _ReservedError(Exception):
     """Ends a function that packs as soon as the shape and the type of its result are known."""
 

@@ -9,7 +9,7 @@ table. Our own shapes are authoritative; the inference of the onnx package is no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -43,6 +43,7 @@ from csdfgen.reading.network_builder import (
 from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import export_module, is_torch
+from csdfgen.reading.several import Several, is_several, list_networks, load_several, parse_several
 
 TorchModel: TypeAlias = Any
 """torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
@@ -56,9 +57,13 @@ def load(
     batch: int | None = None,
     fix: AskedValues | None = None,
     weights: str = "auto",
+    rates: str | Iterable[int] | None = None,
+    after: str | Iterable[str] | Mapping[str, str] | None = None,
+    connect: str | Iterable[str] | Mapping[str, str] | None = None,
 ) -> Network:
-    """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt, .tflite), a name of the zoo ("zoo:NAME" or
-    "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or an exported program.
+    """Read a model, or a list of them as one network: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt, .tflite), a
+    name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or
+    an exported program.
 
     example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes.
     shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
@@ -69,9 +74,21 @@ def load(
         what depends on it alone is folded (the branch of an If that a sample rate selects).
     weights: "mapped": read in the file where they are, which must not be written meanwhile (it may be replaced); "copied"
         into memory; "auto": mapped where the system is POSIX.
+    rates, after, connect: of a list of models, which become one network (docs/several.md): runs of each in a frame, such as
+        [1, 4]; {"b": "a"}: b starts behind a; {"a.OUTPUT": "b.INPUT"}.
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
+    if is_several(source):
+        listed: Any = source
+        asked = parse_several(listed) if isinstance(source, str) else None
+        asked = asked or list_networks(listed, rates, after, connect)
+        return _load_several(asked, shapes, fix, weights, batch)
+    for name, value in (("rates", rates), ("after", after), ("connect", connect)):
+        if value is not None:
+            raise InputError(
+                f"{option(name, value)} is for several networks; give a list of models"
+            )
     if isinstance(source, bytes | bytearray | memoryview):
         source = from_bytes(bytes(source))
     known = isinstance(source, str | os.PathLike | onnx.ModelProto)
@@ -118,6 +135,28 @@ def load(
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
         raise error.at(where) from error
+
+
+def _load_several(
+    asked: Several,
+    shapes: AskedShapes | None,
+    fix: AskedValues | None,
+    weights: str,
+    batch: int | None,
+) -> Network:
+    if batch not in (None, 1):
+        raise InputError(
+            f"{option('batch', batch)}: several networks take one image; give {option('rates')}"
+        )
+    if shapes is not None and not isinstance(shapes, Mapping):
+        raise InputError(
+            f"{option('shapes', shapes)}: several networks take shapes by name, NETWORK.INPUT"
+        )
+
+    def load_one(source: Any, shapes: AskedShapes, fix: AskedValues) -> Network:
+        return load(source, shapes=shapes or None, fix=fix or None, weights=weights)
+
+    return load_several(asked, load_one, shapes or {}, fix or {})
 
 
 def load_frames(

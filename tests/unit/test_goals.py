@@ -591,9 +591,9 @@ def test_what_contradicts_itself_is_one_line(
 
 
 def test_a_goal_for_no_network_is_refused() -> None:
-    with pytest.raises(InputError, match="plan takes a network, not str"):
+    with pytest.raises(InputError, match=r"plan takes a network( or a list of them)?, not str"):
         planned("model.onnx", goal="memory")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="plan takes a network, not str"):
+    with pytest.raises(InputError, match=r"plan takes a network( or a list of them)?, not str"):
         planned("model.onnx", requests=4)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="plan_table takes a network, not str"):
         csdfgen.plan_table("model.onnx", requests=[4])  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ ARROWS: dict[str, set[str]] = {
     "tuning": {"base", "model", "phases", "program", "backends", "planning", "runtime"}
     | {"devices"},
     "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
-    | {"devices", "emission", "tuning"},
+    | {"devices", "emission", "reading", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}
     | {"reading", "backends", "planning", "runtime", "devices", "goals"},
     "serving": {"base", "model", "reading", "rewriting", "program", "backends", "planning", "goals"}

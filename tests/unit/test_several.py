@@ -1,0 +1,157 @@
+"""Several networks in one memory: runs, connections, the order, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import csdfgen
+from csdfgen.backends.registry import choose_backend
+from csdfgen.errors import InputError, ScheduleError
+from csdfgen.lowering.program import lower
+from csdfgen.planning.checker import check
+from tests.models import model, onnxruntime_outputs
+
+RNG = np.random.default_rng(3)
+
+FINDER = model(
+    "finder (float[1,3,20,24] x, float[4,4] b) => (float[1,3,20,24] y, float[4,4] boxes) "
+    "{ y = Conv <pads=[1,1,1,1]> (x, w) boxes = Add (b, b) }",
+    {"w": RNG.normal(size=(3, 3, 3, 3)).astype(np.float32)},
+)
+READER = model(
+    "reader (float[1,3,8,6] x) => (float[1,5] z) { r = Relu (x) f = Flatten (r) z = Gemm <transB=1> (f, w) }",
+    {"w": RNG.normal(size=(5, 144)).astype(np.float32)},
+)
+BOXES = np.array([[1, 1, 6, 5], [3, 2, 3, 7], [0.5, 2, 11, 9], [8, 6, 7, 7]], np.float32)
+"""Half of corners x, y, x, y; the second and the last have no area."""
+
+
+def draw(network: csdfgen.model.network.Network, **given: np.ndarray) -> dict[str, np.ndarray]:
+    drawn = {t.name: RNG.normal(size=t.shape).astype(t.dtype) for t in network.inputs}
+    return drawn | {name.replace("__", "."): array for name, array in given.items()}
+
+
+def cut_out(image: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Regions of an image at 8 by 6, by onnxruntime."""
+    node = "RoiAlign <output_height=8, output_width=6, sampling_ratio=1>"
+    proto = model(
+        f"g (float[1,3,20,24] x, float[N,4] b, int64[N] i) => (float[N,3,8,6] y) {{ y = {node} (x, b, i) }}"
+    )
+    feeds = {"x": image, "b": boxes, "i": np.zeros(len(boxes), np.int64)}
+    return onnxruntime_outputs(proto, feeds)["y"]
+
+
+def agree(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> None:
+    assert got.keys() == want.keys()
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_networks_beside_each_other_compute_what_each_computes_alone(backend: str) -> None:
+    network = csdfgen.load([FINDER, READER], rates=[1, 3], after={"reader": "finder"})
+    assert [(t.name, t.shape) for t in network.inputs][-1] == ("reader.x", (3, 3, 8, 6))
+    plan = csdfgen.plan(network, backend=backend)
+    feeds = draw(network)
+    got = csdfgen.run(plan, feeds)
+    mine = {name: feeds[f"finder.{name}"] for name in ("x", "b")}
+    want = {f"finder.{name}": a for name, a in onnxruntime_outputs(FINDER, mine).items()}
+    runs = [onnxruntime_outputs(READER, {"x": one[None]})["z"] for one in feeds["reader.x"]]
+    agree(got, {**want, "reader.z": np.concatenate(runs)})
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_a_network_runs_once_for_each_region_of_another_ones_image(backend: str) -> None:
+    connect = "finder.boxes,finder.y=reader.x:crop"
+    network = csdfgen.load([FINDER, READER], rates="1,4", connect=connect)
+    assert [t.name for t in network.inputs] == ["finder.x", "finder.b"]
+    program = csdfgen.compile(csdfgen.plan(network, backend=backend))
+    feeds = draw(network, finder__b=BOXES)
+    found = onnxruntime_outputs(FINDER, {"x": feeds["finder.x"], "b": BOXES})
+    crops = cut_out(found["y"], found["boxes"])
+    runs = [onnxruntime_outputs(READER, {"x": one[None]})["z"] for one in crops]
+    for empty in (1, 3):
+        runs[empty] = np.zeros_like(runs[0])
+    want = {f"finder.{name}": a for name, a in found.items()} | {"reader.z": np.concatenate(runs)}
+    agree(program(feeds), want)
+    assert program.branches == {f"reader.{k}.runs": (k % 2, 1 - k % 2) for k in range(1, 5)}
+
+
+def test_a_connected_tensor_flows_row_by_row() -> None:
+    half = model("half (float[1,3,64,8] x) => (float[1,3,64,8] y) { y = Relu (x) }")
+    network = csdfgen.load([half, half], connect={"half.y": "half_2.x"})
+    plan = csdfgen.plan(network, rows=1, result="streamed")
+    feeds = draw(network)
+    agree(
+        csdfgen.run(plan, feeds),
+        {n: np.maximum(feeds["half.x"], 0) for n in ("half.y", "half_2.y")},
+    )
+    assert plan.planned_bytes < network.inputs[0].nbytes // 8
+
+
+def test_runs_share_weights_in_the_program_and_in_the_account() -> None:
+    one, four = (csdfgen.load([FINDER, READER], rates=[1, k]) for k in (1, 4))
+    assert four.parameter_bytes == one.parameter_bytes
+    sizes = []
+    for network in (one, four):
+        plan = csdfgen.plan(network, weights="copied")
+        sizes.append(lower(plan, choose_backend(plan.options)).constants.packed_bytes)
+    assert sizes[1] < sizes[0] + READER.graph.initializer[0].ByteSize() // 2
+
+
+def test_one_arena_is_little_larger_than_that_of_the_larger_network() -> None:
+    plan = csdfgen.plan(csdfgen.load(["zoo:lenet5", "zoo:resnet8"], after="resnet8=lenet5"))
+    largest, together = plan.figures["largest_alone"], plan.figures["sum_alone"]
+    assert plan.planned_bytes <= 1.02 * largest < together
+
+
+def test_the_checker_refuses_an_order_that_does_not_wait() -> None:
+    network = csdfgen.load([FINDER, READER], after={"reader": "finder"})
+    plan = csdfgen.plan(network, rows="whole")
+    first = next(k for k, (actor, _) in enumerate(plan.order) if actor.startswith("reader."))
+    early = [one for one in plan.order if "reader" in one[0]]
+    late = [one for one in plan.order if "reader" not in one[0]]
+    assert first > 0
+    with pytest.raises(ScheduleError, match=r"comes before firing \d+, which completes 'finder"):
+        check(replace(plan, order=(*early, *late)))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"rates": "1,0"}, "rates='1,0': runs in a frame are needed"),
+        ({"rates": [1]}, "1 rates for 2 networks"),
+        ({"after": "b=finder"}, "'b' is none of the networks finder, reader"),
+        ({"after": ["reader=finder", "finder=reader"]}, "wait for each other: .* after "),
+        ({"after": "finder=reader", "connect": "finder.y=reader.x"}, "wait for each other"),
+        ({"connect": "finder.q=reader.x"}, "'finder.q' is no output; outputs are finder.boxes, finder.y"),
+        ({"connect": "finder.y=reader.q"}, "names no input"),
+        ({"connect": "finder.y=reader.x"}, "gives float32 1x3x20x24, 'reader.x' takes float32 1x3x8x6"),
+        ({"connect": "finder.y=reader.x:crops"}, "there is no connection 'crops'"),
+        ({"connect": "finder.boxes=reader.x:crop"}, "write A.BOXES,A.IMAGE=B.INPUT:crop"),
+        ({"connect": "finder.y,finder.x=reader.x:crop"}, "'finder.y' is float32 1x3x20x24, crop takes float32 1x4"),
+        ({"connect": "finder.boxes,finder.b=reader.x:crop"}, "'finder.b' is float32 4x4, 'reader.x' float32 1x3x8x6"),
+        ({"connect": ["finder.boxes,finder.x=reader.x:crop"] * 2}, "'reader.x' is connected twice"),
+        ({"rates": "1,5", "connect": "finder.boxes,finder.x=reader.x:crop"}, "float32 4x4, crop takes float32 5x4"),
+        ({"batch": 2}, "several networks take one image"),
+        ({"shapes": {"x": (1, 3, 8, 6)}}, "'x' is an input of none of the networks finder, reader"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_one_line(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        csdfgen.load([FINDER, READER], **options)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_networks_that_are_loaded_are_planned_together_and_one_is_not_several() -> None:
+    with pytest.raises(InputError, match="two or more networks share a memory; 1 is given"):
+        csdfgen.load([FINDER])
+    both = csdfgen.plan([csdfgen.load(FINDER), csdfgen.load(READER)])
+    assert [one.name for one in both.network.members] == ["finder", "reader"]
+    with pytest.raises(InputError, match="rates='1,4' is for several networks"):
+        csdfgen.load(READER, rates="1,4")
