@@ -115,6 +115,10 @@ class Run(Command):
         "--output takes its rows, in such a file or -.",
         None, "FILE", FILES,
     )  # fmt: skip
+    columns: int = declare(
+        "Run --stream in strips of at most N columns, one after the other, overlaps included: an image that is wider than "
+        "memory.", 0, "N", FILES, low=0, high=1 << 24,
+    )  # fmt: skip
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )
@@ -171,7 +175,8 @@ class Run(Command):
 
             run_stream_files(self, asked)
             return
-        refuse([(self.resume, "--resume continues a --stream; give both")])
+        for name in ("resume", "columns"):
+            refuse([(getattr(self, name), f"--{name} is of a --stream; give both")])
         if asked.given.get("goal") == "throughput":
             asked = replace(asked, given={**asked.given, "threads": self.threads})
         refuse_graph(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen.cli.models import input_formats, load_network
 from csdfgen.cli.options import Asked, list_stream_refusals, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
-from csdfgen.errors import InputError, option
+from csdfgen.errors import InputError, PlanError, option
+from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from csdfgen.cli.run import Run
+    from csdfgen.model.network import Network, Tensor
+    from csdfgen.streaming.columns import Cut
     from csdfgen.streaming.runs import Figures
 
 _OTHERS = ("plan", "pareto", "input", "labels", "check", "trace", "layers")
@@ -33,6 +36,8 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         (getattr(run, name), f"--stream runs no image; leave {option(name)} out")
         for name in _OTHERS
     )
+    limit = asked.given.get("memory", 0)
+    asked = replace(asked, given={k: one for k, one in asked.given.items() if k != "memory"})
     refuse(list_stream_refusals(asked))
     if run.output is None:
         raise InputError("--stream needs --output, a file for its rows, or - for standard output")
@@ -44,15 +49,37 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         (tensor, *others) = network.inputs
         if others:
             raise InputError(f"--stream has rows of one input, the network has {1 + len(others)}")
-        source = open_source(run.stream, tensor, options)
+        source = open_source(run.stream, tensor, options, wide=bool(run.columns))
         progress("planning")
-        plan = plan_stream(network, **asked.given)
+        cut = _cut(network, source.tensor, run.columns) if run.columns else None
+        plan = plan_stream(cut.network if cut else network, **asked.given)
+        _check_memory(plan.planned_bytes, limit, run.columns)
         program = runtime.compile(plan, threads=run.threads)
-        figures = run_stream(program, source, run.output, resume=run.resume, progress=progress)
+        figures = run_stream(
+            program, source, run.output, cut=cut, resume=run.resume, progress=progress
+        )
+    strips = len(cut.strips) if cut else 1
     if run.as_json:
-        say_json({**asdict(figures), "arena": plan.planned_bytes, "turn": plan.turn})
+        facts = {"arena": plan.planned_bytes, "turn": plan.turn, "strips": strips}
+        say_json({**asdict(figures), **facts})
     elif str(run.output) != "-":
-        _show(figures, run.output, mebibytes(plan.planned_bytes))
+        of = f", {pluralize(strips, 'strip')} of {plan.network.inputs[0].shape[-1]:,} columns"
+        _show(figures, run.output, mebibytes(plan.planned_bytes) + of * bool(cut))
+
+
+def _cut(network: Network, tensor: Tensor, most: int) -> Cut:
+    """Strips of at most so many columns, of a source whose rows are those of the tensor."""
+    from csdfgen.reading.heights import read_heights
+    from csdfgen.streaming.columns import cut_columns
+
+    at_width = read_heights(network.source, network, across=1)
+    return cut_columns(at_width, tensor.shape[(tensor.row_axis or 0) + 1], most)
+
+
+def _check_memory(arena: int, limit: int, columns: int) -> None:
+    if limit and arena > limit:
+        way_out = f"fewer {option('columns', columns)}" if columns else option("columns", "N")
+        raise PlanError(f"the arena takes {arena:,} bytes, {limit:,} are allowed; try {way_out}")
 
 
 def _show(figures: Figures, output: Path, arena: str) -> None:

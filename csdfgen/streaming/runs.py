@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +16,11 @@ import numpy as np
 
 from csdfgen.errors import CsdfgenError, InputError, first_line, option
 from csdfgen.files import write_bytes
+from csdfgen.model.describe import mebibytes
+from csdfgen.streaming.columns import Cut, Strip
 from csdfgen.streaming.sinks import Sink, Wanted, check_paths, open_sink
-from csdfgen.streaming.sources import STDIN, Source
+from csdfgen.streaming.sources import ALL, STDIN, Source
+from runtime.kept_state import pack_state, unpack_state
 from runtime.resident import read_resident_bytes
 from runtime.stream import Stream, StreamProgram
 
@@ -30,10 +33,14 @@ _PIECE = 1 << 20
 """Bytes of rows that are read at a time."""
 
 
+_SHOWN = 0.1
+"""Seconds between two figures on a bar."""
+
+
 @dataclass
 class Figures:
-    """What a run was. rows: that it read, and by output wrote. seconds: without opening. longest: seconds of the longest push.
-    resident_bytes: of the process at most.
+    """What a run was. rows: that it read, in each strip of columns, and by output wrote. seconds: without opening. longest:
+    seconds of the longest push. resident_bytes: of the process at most.
     """
 
     rows: int = 0
@@ -53,49 +60,129 @@ def run_stream(
     source: Source,
     output: Path,
     *,
+    cut: Cut | None = None,
     resume: bool = False,
     progress: Progress,
 ) -> Figures:
-    """Read all rows of a source, and write those of the outputs. Raises
-    InputError; KeyboardInterrupt after Ctrl-C, when the state was kept.
+    """Read all rows of a source, and write those of the outputs. cut: strips of columns, one after the other, of which the
+    program is. Raises InputError; KeyboardInterrupt after Ctrl-C, when the state was kept.
     """
-    place, name = state_path(output), next(iter(program.inputs))
-    stream = program.open(_kept(place) if resume else None)
+    place, strips = state_path(output), cut.strips if cut else (Strip(ALL, {}),)
+    number, state = _kept(place, strips) if resume else (0, None)
+    stream = program.open(state)
+    tensors = cut.whole.tensors if cut else program.outputs
     totals = dict[str, int | None](program.count_rows(source.rows)) if source.rows else {}
     sinks = {
         one: open_sink(
-            path, Wanted(program.outputs[one], totals.get(one), stream.rows_out[one], source.rate)
+            path,
+            Wanted(tensors[one], totals.get(one), stream.rows_out[one] or number, source.rate),
         )
         for one, path in check_paths(output, [*program.outputs]).items()
     }
-    figures, begun, kept = Figures(), perf_counter(), perf_counter()
-    piece = _rows_of_piece(program, source)
-    with _interrupts() as interrupted:
-        while True:
-            at = stream.rows_in[name]
-            progress(
-                f"{figures.rows / max(perf_counter() - begun, 1e-9):,.0f} rows/s", at, source.rows
-            )
-            rows = _read(source, at, piece)
-            start = perf_counter()
-            if not rows.shape[program.inputs[name].row_axis or 0]:
-                break
-            _write(sinks, stream, stream.push(rows))
-            figures.rows += stream.rows_in[name] - at
-            figures.longest = max(figures.longest, perf_counter() - start)
-            if place and (interrupted or perf_counter() - kept > _EVERY):
-                _keep(place, stream, sinks)
-                kept = perf_counter()
-            if interrupted:
-                raise KeyboardInterrupt(_way_on(place, stream.rows_in[name]))
-        _write(sinks, stream, stream.finish())
+    run = _Run(stream, source, strips, number, sinks, place, progress)
+    with _interrupts() as run.interrupted:
+        while run.number < len(strips):
+            run.run_strip()
     for sink in sinks.values():
         sink.close()
     if place:
         place.unlink(missing_ok=True)
-    figures.seconds, figures.written = perf_counter() - begun, stream.rows_out
-    figures.resident_bytes = read_resident_bytes(most=True)
-    return figures
+    run.figures.seconds = perf_counter() - run.begun
+    run.figures.resident_bytes = read_resident_bytes(most=True)
+    return run.figures
+
+
+@dataclass
+class _Run:
+    """A run under way. number: of the strip that is being done."""
+
+    stream: Stream
+    source: Source
+    strips: Sequence[Strip]
+    number: int
+    sinks: Mapping[str, Sink]
+    place: Path | None
+    progress: Progress
+    figures: Figures = field(default_factory=Figures)
+    interrupted: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name, self.tensor = next(iter(self.stream.program.inputs.items()))
+        self.begun = self.kept = perf_counter()
+        self.shown = 0.0
+
+    def run_strip(self) -> None:
+        """Run all rows of a strip, or what is left of them; the next one is to be done then."""
+        piece = _rows_of_piece(self.stream.program, self.source)
+        while self._run_piece(piece):
+            pass
+        self._write(self.stream.finish())
+        self.figures.written = self.stream.rows_out
+        self.stream.reset()
+        self.number += 1
+
+    def _run_piece(self, piece: int) -> bool:
+        """Push some rows; False if there are none."""
+        at = self.stream.rows_in[self.name]
+        rows = _read(self.source, at, piece, self.strips[self.number].read)
+        start = perf_counter()
+        if not rows.shape[self.tensor.row_axis or 0]:
+            return False
+        self._write(self.stream.push(rows))
+        done, now = self.stream.rows_in[self.name], perf_counter()
+        self.figures.rows += done - at
+        self.figures.longest = max(self.figures.longest, now - start)
+        if self.place and (self.interrupted or now - self.kept > _EVERY):
+            self._keep(self.place)
+        if self.interrupted:
+            raise KeyboardInterrupt(self._describe_way_on(done))
+        if now - self.shown > _SHOWN:
+            self._show(done, now)
+        return True
+
+    def _write(self, outputs: Mapping[str, np.ndarray]) -> None:
+        """Write rows that the stream has just completed."""
+        for name, rows in outputs.items():
+            axis = self.stream.program.outputs[name].row_axis
+            count = 1 if axis is None else rows.shape[axis]
+            kept, place = self.strips[self.number].kept.get(name, (ALL, ALL))
+            if axis is not None and kept != ALL:
+                rows = rows[(ALL,) * (axis + 1) + (kept,)]
+            try:
+                self.sinks[name].write(self.stream.rows_out[name] - count, rows, place)
+            except BrokenPipeError:
+                raise
+            except (OSError, RuntimeError) as error:
+                message = f"rows of '{name}' cannot be written: {first_line(error)}"
+                raise InputError(message) from None
+
+    def _keep(self, place: Path) -> None:
+        for sink in self.sinks.values():
+            sink.flush()
+        facts = {"strip": self.number, "strips": _describe(self.strips)}
+        state = np.frombuffer(self.stream.save(), np.uint8)
+        write_bytes(place, pack_state(facts, [state]))
+        self.kept = perf_counter()
+
+    def _show(self, done: int, now: float) -> None:
+        rows = self.source.rows
+        self.shown = now
+        self.progress(
+            f"{self.figures.rows / max(now - self.begun, 1e-9):,.0f} rows/s, at most "
+            f"{1e3 * self.figures.longest:,.0f} ms for some, {mebibytes(read_resident_bytes())} resident",
+            done + self.number * (rows or 0),
+            rows and rows * len(self.strips),
+        )
+
+    def _describe_way_on(self, rows: int) -> str:
+        strip = f" of strip {self.number + 1} of {len(self.strips)}" * (len(self.strips) > 1)
+        return f"{rows:,} rows{strip} are done" + (
+            f"; {option('resume')} goes on" if self.place else ""
+        )
+
+
+def _describe(strips: Sequence[Strip]) -> list[list[int]]:
+    return [[one.read.start or 0, one.read.stop or 0] for one in strips]
 
 
 def _rows_of_piece(program: StreamProgram, source: Source) -> int:
@@ -105,37 +192,18 @@ def _rows_of_piece(program: StreamProgram, source: Source) -> int:
     return slab if source.rows is None else max(slab, _PIECE // tensor.row_bytes)
 
 
-def _read(source: Source, start: int, count: int) -> np.ndarray:
+def _read(source: Source, start: int, count: int, columns: slice) -> np.ndarray:
     """Rows of a source, whose library may find only now that a file is damaged. Raises InputError."""
     try:
-        return source.read(start, count)
+        return source.read(start, count, columns)
     except CsdfgenError:
         raise
     except Exception as error:  # decoders raise what they like
         raise InputError(f"rows from {start:,} on cannot be read: {first_line(error)}") from None
 
 
-def _write(sinks: Mapping[str, Sink], stream: Stream, outputs: Mapping[str, np.ndarray]) -> None:
-    """Write rows that a stream has just completed."""
-    for name, rows in outputs.items():
-        axis = stream.program.outputs[name].row_axis
-        count = 1 if axis is None else rows.shape[axis]
-        try:
-            sinks[name].write(stream.rows_out[name] - count, rows)
-        except BrokenPipeError:
-            raise
-        except (OSError, RuntimeError) as error:
-            raise InputError(f"rows of '{name}' cannot be written: {first_line(error)}") from None
-
-
-def _keep(place: Path, stream: Stream, sinks: Mapping[str, Sink]) -> None:
-    for sink in sinks.values():
-        sink.flush()
-    write_bytes(place, stream.save())
-
-
-def _kept(place: Path | None) -> bytes:
-    """The state of an interrupted run. Raises InputError."""
+def _kept(place: Path | None, strips: Sequence[Strip]) -> tuple[int, bytes]:
+    """The strip in which a run was interrupted, and the state of its stream. Raises InputError."""
     if place is None:
         raise InputError(f"{option('resume')} needs an output file, beside which the state is kept")
     if not place.exists():
@@ -144,13 +212,12 @@ def _kept(place: Path | None) -> bytes:
             where=str(place),
         )
     try:
-        return place.read_bytes()
+        facts, (state,) = unpack_state(place.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(place)) from None
-
-
-def _way_on(place: Path | None, rows: int) -> str:
-    return f"{rows:,} rows are done" + (f"; {option('resume')} goes on" if place else "")
+    if facts.get("strips") != _describe(strips):
+        raise InputError("was kept with other strips of columns", where=str(place))
+    return int(facts["strip"]), state.tobytes()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.model.network import Tensor
-from csdfgen.streaming.sources import SOUNDS, STDIN, import_extra
+from csdfgen.streaming.sources import ALL, SOUNDS, STDIN, import_extra, release_pages
 
 
 def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
@@ -45,8 +45,8 @@ class Wanted(NamedTuple):
 class Sink(Protocol):
     """Rows of an output of a network."""
 
-    def write(self, start: int, rows: np.ndarray) -> None:
-        """Rows from number `start` on, with the axes of the output."""
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
+        """Rows from number `start` on, with the axes of the output; some columns of them."""
 
     def flush(self) -> None:
         """Everything that was written is in the file."""
@@ -62,10 +62,13 @@ class _Mapped:
         self._array, self._tensor = array, tensor
         self._rows = array if stored else tensor.to_storage(array)
 
-    def write(self, start: int, rows: np.ndarray) -> None:
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
         """See `Sink.write`."""
         stored = self._tensor.to_storage(rows)
-        self._rows[start : start + len(stored)] = stored.reshape(-1, *self._rows.shape[1:])
+        there = self._rows[start : start + len(stored)]
+        place = there if columns == ALL else there[:, columns]
+        place[...] = stored.reshape(place.shape)
+        release_pages(self._array)
 
     def flush(self) -> None:
         """See `Sink.flush`."""
@@ -114,8 +117,18 @@ def _rows_of(wanted: Wanted) -> int:
     return wanted.rows
 
 
-class _Raw:
+def _raw(path: Path, wanted: Wanted) -> Sink:
     """Numbers of the output's type without a header, row by row."""
+    if str(path) == STDIN or wanted.rows is None:
+        return _Raw(path, wanted)
+    tensor = wanted.tensor
+    mode: Any = "r+" if wanted.done else "w+"
+    shape = wanted.rows, *tensor.row_shape
+    return _Mapped(np.memmap(path, np.dtype(tensor.dtype), mode, shape=shape), tensor, stored=True)
+
+
+class _Raw:
+    """Such rows, of which nobody knows how many there will be."""
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self._tensor = wanted.tensor
@@ -126,7 +139,7 @@ class _Raw:
         self._file.truncate(wanted.done * wanted.tensor.row_bytes)
         self._file.seek(0, 2)
 
-    def write(self, start: int, rows: np.ndarray) -> None:
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
         """See `Sink.write`."""
         self._file.write(np.ascontiguousarray(self._tensor.to_storage(rows)).tobytes())
 
@@ -150,7 +163,7 @@ class _Sound:
         subtype = "FLOAT" if path.suffix.lower() in (".wav", ".w64", ".aiff", ".aif") else None
         self._file = library.SoundFile(path, "w", wanted.rate, tensor.row_elements, subtype)
 
-    def write(self, start: int, rows: np.ndarray) -> None:
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
         """See `Sink.write`."""
         self._file.write(self._tensor.to_storage(rows).reshape(-1, self._tensor.row_elements))
 
@@ -165,8 +178,8 @@ class _Sound:
 
 SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
     ".npy": _array,
-    ".raw": _Raw,
-    ".pcm": _Raw,
+    ".raw": _raw,
+    ".pcm": _raw,
     ".tif": _picture,
     ".tiff": _picture,
     **dict.fromkeys(SOUNDS, _Sound),
@@ -176,7 +189,7 @@ SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
 
 def open_sink(path: Path, wanted: Wanted) -> Sink:
     """A file for rows. Raises InputError."""
-    make = _Raw if str(path) == STDIN else SINKS[path.suffix.lower()]
+    make = _raw if str(path) == STDIN else SINKS[path.suffix.lower()]
     try:
         return make(path, wanted)
     except InputError as error:

@@ -6,11 +6,13 @@ that is missing.
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,13 +28,20 @@ _RATE = 16_000
 """Samples a second, where the source does not tell."""
 
 
-class Source(Protocol):
-    """Rows of an input of a network. rows: how many; None if nobody knows. rate: samples a second, of sounds."""
+ALL = slice(None)
+"""All columns."""
 
+
+class Source(Protocol):
+    """Rows of an input of a network. tensor: the input, with as many columns as there are. rows: how many; None if nobody
+    knows. rate: samples a second, of sounds.
+    """
+
+    tensor: Tensor
     rows: int | None
     rate: int
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """Rows from `start` on, at most so many, with the axes of the input; none behind the last. Raises InputError."""
 
 
@@ -46,14 +55,26 @@ def import_extra(module: str, extra: str) -> Any:
         ) from None
 
 
-def _check_row(shape: tuple[int, ...], tensor: Tensor, what: str) -> None:
-    """Raise InputError unless rows have the shape that the network takes."""
-    wanted = tensor.shape[: tensor.row_axis], tensor.shape[(tensor.row_axis or 0) + 1 :]
-    if (shape[: tensor.row_axis], shape[(tensor.row_axis or 0) + 1 :]) != wanted:
-        any_ = ["any" if k == tensor.row_axis else n for k, n in enumerate(tensor.shape)]
-        raise InputError(
-            f"has {what} {shape}, input '{tensor.name}' takes ({', '.join(map(str, any_))}); set --shape"
-        )
+def release_pages(array: Any) -> None:
+    """Give pages of a mapped file back to the system, which keeps what was written to them."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _fit(tensor: Tensor, shape: tuple[int, ...], what: str) -> Tensor:
+    """The input for rows of such a shape, whose columns may be any where it has 0. Raises InputError for others."""
+    axis = tensor.row_axis or 0
+    fitting = tuple(n or size for n, size in zip(tensor.shape, shape, strict=False))
+    if len(shape) != len(tensor.shape) or _row(shape, axis) != _row(fitting, axis):
+        any_ = ["any" if k == axis or not n else n for k, n in enumerate(tensor.shape)]
+        takes = ", ".join(map(str, any_))
+        raise InputError(f"has {what} {shape}, input '{tensor.name}' takes ({takes}); set --shape")
+    return replace(tensor, shape=fitting)
+
+
+def _row(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 class ArraySource:
@@ -66,20 +87,18 @@ class ArraySource:
             self._array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise InputError(f"is no array: {first_line(error)}") from None
-        if self._array.ndim != len(tensor.shape):
-            raise InputError(
-                f"has shape {self._array.shape}, input '{tensor.name}' has {len(tensor.shape)} dimensions"
-            )
-        _check_row(self._array.shape, tensor, "shape")
+        self.tensor = _fit(tensor, self._array.shape, "shape")
         if not np.can_cast(self._array.dtype, tensor.dtype, "same_kind"):
             raise InputError(f"has {self._array.dtype}, input '{tensor.name}' takes {tensor.dtype}")
         self._stored = tensor.to_storage(self._array)
         self.rows: int | None = len(self._stored)
-        self._tensor = tensor
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """See `Source.read`."""
-        return self._tensor.to_onnx(np.array(self._stored[start : start + count]))
+        rows = self._stored[start : start + count]
+        found = np.array(rows[:, columns] if rows.ndim > 1 else rows)
+        release_pages(self._array)
+        return self.tensor.to_onnx(found)
 
 
 class RawSource:
@@ -89,7 +108,7 @@ class RawSource:
 
     def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
         self._file: BinaryIO = sys.stdin.buffer if str(path) == STDIN else path.open("rb")
-        self._tensor, self._at = tensor, 0
+        self.tensor, self._at = tensor, 0
         self.rows: int | None = None
         if str(path) != STDIN and path.is_file():
             size = path.stat().st_size
@@ -99,10 +118,10 @@ class RawSource:
                 )
             self.rows = size // tensor.row_bytes
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """See `Source.read`."""
         if self._file.seekable():
-            self._file.seek(start * self._tensor.row_bytes)
+            self._file.seek(start * self.tensor.row_bytes)
         else:
             while self._at < start:  # what a stream that goes on has seen before
                 skipped = len(self._rows(min(count, start - self._at)))
@@ -111,10 +130,10 @@ class RawSource:
                 self._at += skipped
         found = self._rows(count)
         self._at = start + len(found)
-        return self._tensor.to_onnx(found)
+        return self.tensor.to_onnx(found if columns == ALL else found[:, columns])
 
     def _rows(self, count: int) -> np.ndarray:
-        tensor = self._tensor
+        tensor = self.tensor
         data = self._file.read(count * tensor.row_bytes)
         if len(data) % tensor.row_bytes:
             raise InputError(f"ends within a row of {tensor.row_bytes:,} bytes ({tensor.dtype})")
@@ -137,94 +156,140 @@ class SoundSource:
             raise InputError(
                 f"has {channels} channel{'s' * (channels != 1)}, a row of input '{tensor.name}' {tensor.row_elements} numbers"
             )
-        self._tensor = tensor
+        self.tensor = tensor
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """See `Source.read`."""
         self._file.seek(min(start, self._file.frames))
         samples = self._file.read(count, dtype="float32", always_2d=True)
-        return self._tensor.to_onnx(samples.reshape(-1, *self._tensor.row_shape))
+        return self.tensor.to_onnx(samples.reshape(-1, *self.tensor.row_shape))
 
 
-class TiffSource:
-    """Pixels of the first page of a TIFF file, decoded strip by strip or tile by tile."""
+class Picture(NamedTuple):
+    """A file of pixels. read: (first row, the one behind the last, columns) -> pixels (rows, columns, channels)."""
+
+    rows: int
+    columns: int
+    channels: int
+    read: Callable[[int, int, slice], np.ndarray]
+
+
+class PictureSource:
+    """Pixels of an image, converted as those of `--input`."""
 
     rate = _RATE
 
-    def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
-        library = import_extra("tifffile", "tiff")
-        try:
-            self._file = library.TiffFile(path)
-            self._page = self._file.pages[0]
-        except (library.TiffFileError, IndexError) as error:
-            raise InputError(f"is no TIFF file: {first_line(error)}") from None
-        page = self._page
-        if page.imagedepth != 1 or (page.samplesperpixel > 1 and page.planarconfig != 1):
-            raise InputError("has planes or a depth; an image with its channels together is needed")
-        self._tensor, self._options = tensor, options
-        self.rows: int | None = page.imagelength
-        shape = convert_pixels(
-            np.zeros((1, page.imagewidth, page.samplesperpixel), np.uint8), tensor, options
-        ).shape
-        _check_row(shape, tensor, "rows of shape")
-        self._high = page.tilelength if page.is_tiled else page.rowsperstrip
-        self._across = -(-page.imagewidth // page.tilewidth) if page.is_tiled else 1
-        self._band: tuple[int, np.ndarray] = -1, np.empty(0)
+    def __init__(self, picture: Picture, tensor: Tensor, options: ImageOptions) -> None:
+        blank = np.zeros((1, picture.columns, picture.channels), np.uint8)
+        self.tensor = _fit(tensor, convert_pixels(blank, tensor, options).shape, "rows of shape")
+        self.rows: int | None = picture.rows
+        self._read, self._options = picture.read, options
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """See `Source.read`."""
-        stop = min(self._page.imagelength, start + count)
-        parts = []
-        while start < stop:
-            band, first = start // self._high, start % self._high
-            rows = self._decoded(band)[first : first + stop - start]
-            parts.append(rows)
-            start += len(rows)
-        page = self._page
-        empty = np.empty((0, page.imagewidth, page.samplesperpixel), page.dtype)
-        pixels = np.concatenate(parts or [empty])
-        return convert_pixels(pixels, self._tensor, self._options)
+        stop = min(self.rows or 0, start + count)
+        pixels = self._read(min(start, stop), stop, columns)
+        return convert_pixels(pixels, self.tensor, self._options)
 
-    def _decoded(self, band: int) -> np.ndarray:
-        """The pixels of a row of strips or tiles, the last one of which is kept."""
-        if self._band[0] != band:
+
+def _map_pixels(array: Any) -> Picture:
+    """Pixels of an array that lies on a disk: (rows, columns), maybe with channels."""
+    channels = array.shape[2:] or (1,)
+
+    def read(start: int, stop: int, columns: slice) -> np.ndarray:
+        found = np.array(array[start:stop, columns])
+        release_pages(array)
+        return found.reshape(*found.shape[:2], *channels)
+
+    return Picture(array.shape[0], array.shape[1], channels[0], read)
+
+
+def _open_tiff(path: Path) -> Picture:
+    """The first page of a TIFF file: mapped, or decoded strip by strip or tile by tile."""
+    library = import_extra("tifffile", "tiff")
+    try:
+        file = library.TiffFile(path)
+        page = file.pages[0]
+    except (library.TiffFileError, IndexError) as error:
+        raise InputError(f"is no TIFF file: {first_line(error)}") from None
+    if page.imagedepth != 1 or (page.samplesperpixel > 1 and page.planarconfig != 1):
+        raise InputError("has planes or a depth; an image with its channels together is needed")
+    if page.is_memmappable:
+        return _map_pixels(library.memmap(path, page=0, mode="r"))
+    size = page.imagelength, page.imagewidth, page.samplesperpixel
+    return Picture(*size, _Decoded(file, page).read)
+
+
+class _Decoded:
+    """Pixels of a page, the last row of whose strips or tiles is kept."""
+
+    def __init__(self, file: Any, page: Any) -> None:
+        self._handle, self._page = file.filehandle, page
+        self._high = page.tilelength if page.is_tiled else page.rowsperstrip
+        self._wide = page.tilewidth if page.is_tiled else page.imagewidth
+        self._band: tuple[Any, np.ndarray] = None, np.empty(0)
+
+    def read(self, start: int, stop: int, columns: slice) -> np.ndarray:
+        """See `Picture`."""
+        page = self._page
+        first, end, _ = columns.indices(page.imagewidth)
+        parts = [np.empty((0, end - first, page.samplesperpixel), page.dtype)]
+        while start < stop:
+            band, row = divmod(start, self._high)
+            parts.append(self._decode(band, first, end)[row : row + stop - start])
+            start += len(parts[-1])
+        return np.concatenate(parts)
+
+    def _decode(self, band: int, first: int, end: int) -> np.ndarray:
+        """Columns of a row of strips or tiles."""
+        if self._band[0] != (band, first, end):
             page = self._page
             rows = min(self._high, page.imagelength - band * self._high)
-            pixels = np.zeros((rows, page.imagewidth, page.samplesperpixel), page.dtype)
-            for index in range(band * self._across, (band + 1) * self._across):
-                self._file.filehandle.seek(page.dataoffsets[index])
-                data = self._file.filehandle.read(page.databytecounts[index])
-                tile, (*_, column, _), _ = page.decode(data, index)
+            tiles = range(first // self._wide, -(-end // self._wide))
+            pixels = np.zeros((rows, len(tiles) * self._wide, page.samplesperpixel), page.dtype)
+            across = -(-page.imagewidth // self._wide)
+            for place, index in enumerate(tiles):
+                self._handle.seek(page.dataoffsets[band * across + index])
+                data = self._handle.read(page.databytecounts[band * across + index])
+                tile = page.decode(data, band * across + index)[0]
                 if tile is not None:
-                    width = min(tile.shape[2], page.imagewidth - column)
-                    pixels[:, column : column + width] = tile[0, :rows, :width]
-            self._band = band, pixels
+                    at, width = place * self._wide, tile.shape[2]
+                    pixels[:, at : at + width] = tile[0, :rows]
+            skipped = first - tiles.start * self._wide
+            self._band = (band, first, end), pixels[:, skipped : skipped + end - first]
         return self._band[1]
 
 
 SOUNDS = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".w64", ".mp3")
 
+PICTURES: dict[str, Callable[[Path], Picture]] = {".tif": _open_tiff, ".tiff": _open_tiff}
+"""Suffix -> what reads pixels."""
+
 SOURCES: dict[str, Callable[[Path, Tensor, ImageOptions], Source]] = {
     ".npy": ArraySource,
     ".raw": RawSource,
     ".pcm": RawSource,
-    ".tif": TiffSource,
-    ".tiff": TiffSource,
     **dict.fromkeys(SOUNDS, SoundSource),
 }
-"""Suffix -> what reads the file."""
+"""Suffix -> what reads other rows."""
 
 
-def open_source(path: Path, tensor: Tensor, options: ImageOptions) -> Source:
-    """The rows of a file. Raises InputError."""
-    make = RawSource if str(path) == STDIN else SOURCES.get(path.suffix.lower())
-    if make is None:
-        raise InputError(
-            f"is no stream that is known; {', '.join(SOURCES)} are, and {STDIN} for raw rows",
-            where=str(path),
-        )
+def open_source(path: Path, tensor: Tensor, options: ImageOptions, *, wide: bool = False) -> Source:
+    """The rows of a file. wide: with as many columns as it has, which raw rows do not tell. Raises InputError."""
+    suffix = path.suffix.lower()
+    make, picture = SOURCES.get(suffix), PICTURES.get(suffix)
+    if str(path) == STDIN:
+        make = RawSource
+    axis = (tensor.row_axis or 0) + 1
+    if wide and make is not RawSource and axis < len(tensor.shape):
+        tensor = replace(tensor, shape=(*tensor.shape[:axis], 0, *tensor.shape[axis + 1 :]))
     try:
-        return make(path, tensor, options)
+        if make is not None:
+            return make(path, tensor, options)
+        if picture is not None:
+            return PictureSource(picture(path), tensor, options)
+        known = ", ".join((*SOURCES, *PICTURES))
+        raise InputError(f"is no stream that is known; {known} are, and {STDIN} for raw rows")
     except InputError as error:
         raise error.at(str(path)) from None
     except OSError as error:

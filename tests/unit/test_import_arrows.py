@@ -77,7 +77,7 @@ ARROWS: dict[str, set[str]] = {
     | {"reading", "backends", "planning", "runtime", "devices", "goals"},
     "serving": {"base", "model", "reading", "rewriting", "program", "backends", "planning", "goals"}
     | {"runtime"},
-    "streaming": {"base", "model", "runtime"},
+    "streaming": STAGES - {"dataflow"} | {"runtime"},
     "sweeps": {"base", "model", "reading", "backends", "planning", "charts", "devices"}
     | {"goals", "precision", "runtime"},
     "pages": {"base", "model", "dataflow", "phases", "charts", "planning", "runtime", "devices"},

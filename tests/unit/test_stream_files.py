@@ -20,7 +20,7 @@ import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.network import Tensor
 from csdfgen.streaming.runs import run_stream
-from csdfgen.streaming.sources import SOURCES, Source, open_source
+from csdfgen.streaming.sources import ALL, PICTURES, SOURCES, Source, open_source
 from runtime.images import ImageOptions
 from runtime.stream import StreamProgram
 from tests.command import Call, refused
@@ -114,12 +114,13 @@ class Interrupted:
 
     def __init__(self, source: Source) -> None:
         self._source, self.rows, self._reads = source, source.rows, 0
+        self.tensor = source.tensor
 
-    def read(self, start: int, count: int) -> np.ndarray:
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         self._reads += 1
         if self._reads == 2:
             signal.raise_signal(signal.SIGINT)
-        return self._source.read(start, 31)
+        return self._source.read(start, 31, columns)
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.raw", "y.tif", "y.wav"])
@@ -165,7 +166,7 @@ def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
         (("-o", f"{tmp_path}/y.raw", "--resume"), "no state of an interrupted run"),
     ):
         assert message in refused(call(*given, *more))
-    assert "--resume continues" in refused(call("run", f"{tmp_path}/wave.onnx", "--resume"))
+    assert "--resume is of a --stream" in refused(call("run", f"{tmp_path}/wave.onnx", "--resume"))
 
 
 def test_rows_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.M
     (picture,) = csdfgen.load(PICTURE).inputs
     odd = tmp_path / "odd.raw"
     odd.write_bytes(bytes(9))
-    bad = {suffix: tmp_path / f"bad{suffix}" for suffix in SOURCES}
+    bad = {suffix: tmp_path / f"bad{suffix}" for suffix in (*SOURCES, *PICTURES)}
     for path in bad.values():
         path.write_bytes(b"nothing of the kind")
     pixels = np.zeros((9, 21, 3), np.uint8)
