@@ -22,6 +22,7 @@ from csdfgen.ops import (
     arithmetic,
     attention,
     convolution,
+    forest,
     indexing,
     joining,
     linear,
@@ -56,7 +57,7 @@ OPSET = 24
 """Of the nodes that a composition is written in."""
 
 _FAMILIES = (
-    activation, arithmetic, attention, convolution, indexing, joining, linear, normalization, padding, pooling,
+    activation, arithmetic, attention, convolution, forest, indexing, joining, linear, normalization, padding, pooling,
     quantized_products, quantizing, ranking, recurrent, reduction, reshaping, selection,
 )  # fmt: skip
 

@@ -135,3 +135,43 @@ def suppress_boxes(
                 share = np.divide(common, union, where=meet, out=np.zeros_like(common))
                 found = found[(share <= np.float32(overlap)) | (area[best] <= 0)]
     out[filled:] = -1
+
+
+WAYS = {"LT": 1, "EQ": 2, "GT": 4, "LEQ": 3, "GTE": 6, "NEQ": 13, "missing": 16, "all": 32}
+"""Sets of what a feature may be beside a node's value, as bits: less, equal, greater, none of these, not a number."""
+
+
+def walk_trees(
+    x: np.ndarray,
+    nodes: np.ndarray,
+    roots: np.ndarray,
+    targets: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    joined: int,
+    out: np.ndarray,
+) -> None:
+    """The sums (joined=0), least (1) or largest (2) of the weights of the leaves that samples come to, in the order of trees.
+
+    x: (samples, features). nodes: int32 (nodes, 4), feature * 32 + the ways (`WAYS`) that lead to the third number, others lead
+    to the second; a leaf has no ways, follows itself, and has the range of its weights. roots: int32. targets: int32, one of
+    each weight. values: what features are compared with. out: (samples, targets), 0 where there are no weights.
+    """
+    out[...] = np.nan if joined else 0
+    join = (np.add, np.fmin, np.fmax)[joined]
+    samples = np.arange(len(x))
+    for root in roots:
+        at = np.full(len(x), root)
+        while nodes[at, 0].any():
+            feature, ways = np.divmod(nodes[at, 0], WAYS["all"])
+            found, value = x[samples, feature], values[at]
+            less, equal, more = found < value, found == value, found > value
+            seen = (
+                less * 1 | equal * 2 | more * 4 | ~(less | equal | more) * 8 | np.isnan(found) * 16
+            )
+            at = nodes[at, 1 + ((ways & seen) != 0)]
+        for sample, leaf in enumerate(at):
+            for k in range(nodes[leaf, 2], nodes[leaf, 3]):
+                out[sample, targets[k]] = join(out[sample, targets[k]], weights[k])
+    if joined:
+        out[np.isnan(out)] = 0

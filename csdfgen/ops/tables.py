@@ -7,6 +7,7 @@ has weights) is as onnxruntime has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from csdfgen.model.network import Node
 from csdfgen.ops._operands import check_word
 from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed_operator
-from csdfgen.ops.trees import Forest, read_ensemble, read_forest, read_list, walk_trees
+from csdfgen.ops.forest import WALK, Forest
+from csdfgen.ops.trees import read_ensemble, read_forest, read_list, walk_forest
 
 Results = Iterable[Operand | None]
 
@@ -99,17 +101,15 @@ def _scores(
 ) -> Operand:
     """(samples, targets), with what `base_values` adds."""
     check_word(aggregate, "aggregate_function", _AGGREGATES)
-    targets = forest.weights.shape[1]
+    targets, dtype = forest.targets, x.dtype
     if aggregate in ("MIN", "MAX") and targets > 1:
         raise ModelError(f"aggregate_function={aggregate} of {targets} targets; 1 is supported")
-    weights = forest.weights.astype(x.dtype)
-    leaves = walk_trees(make, x, forest)
-    reduced = f"Reduce{'Sum' if aggregate == 'AVERAGE' else aggregate.capitalize()}"
-    axis, one = np.array([1], np.int64), targets == 1
-    found = make("Gather", weights[:, 0] if one else weights, leaves, axis=0)
-    found = make(reduced, found, axis, keepdims=int(one))
+    wide = _in_float32(make, x) if dtype == "float16" else x
+    found = walk_forest(make, wide, forest, "SUM" if aggregate == "AVERAGE" else aggregate)
+    if dtype == "float16":
+        found = make("Cast", found, to=TensorProto.FLOAT16)
     if aggregate == "AVERAGE":
-        found = make("Div", found, np.array(len(forest.roots), x.dtype))
+        found = make("Div", found, np.array(len(forest.roots), dtype))
     base = node.attributes.get("base_values") or ()
     if "base_values_as_tensor" in node.attributes:
         base = numpy_helper.to_array(node.attributes["base_values_as_tensor"])
@@ -152,7 +152,7 @@ def _tree_classifier(make: Composition, node: Node) -> Results:
         raise ModelError(f"{count} classes with base_values of {len(base)} are not supported")
     forest = read_forest(node, "class", 1 if ids == {0} and single else count)
     scores = _in_float32(make, _scores(make, node, x, forest))
-    negative = bool((forest.weights < 0).any())
+    negative = bool((forest.weights[2] < 0).any())
     if not single:
         # onnxruntime's label of two classes is not the best of them
         best = _best(make, scores, labels if count > 2 else None)
@@ -359,8 +359,8 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
     ("FeatureVectorizer", _vectorized, {"inputdimensions": REQUIRED}, 1, ""),
 )
 
-OPERATORS: tuple[Operator, ...] = tuple(
-    composed_operator(
+_COMPOSED = {
+    op_type: composed_operator(
         op_type,
         write,
         since=since,
@@ -372,4 +372,18 @@ OPERATORS: tuple[Operator, ...] = tuple(
         multiplies=op_type.startswith("Linear"),
     )
     for op_type, write, attributes, since, notes in _KNOWN
+}
+
+_ENSEMBLE = _COMPOSED["TreeEnsemble"]
+
+OPERATORS: tuple[Operator, ...] = (
+    *_COMPOSED.values(),
+    replace(
+        WALK,
+        **{
+            name: getattr(_ENSEMBLE, name)
+            for name in ("build", "parts", "since", "attributes", "structure", "notes")
+        },
+    ),
 )
+"""A node of trees becomes layers, one of which walks them."""

@@ -1,13 +1,11 @@
-"""Trees of ONNX's domain for tables of features, as arrays, and how they are walked: all at the same time, a level after the
-other. Each is at one of its nodes, whose features are gathered and compared.
+"""How are trees of ONNX's domain for tables of features read? As arrays of nodes, whatever names them.
 
-Sources: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html; the walk is the strategy "TreeTraversal" of
-https://www.usenix.org/conference/osdi20/presentation/nakandala.
+Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,49 +15,12 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
 from csdfgen.ops._operands import check_word
 from csdfgen.ops.composing import Composition, Operand
+from csdfgen.ops.forest import Forest
 
-MOST_LEVELS = 256
-"""Of a tree. Each is half a dozen layers."""
-
-_COMPARED = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
-"""How a node compares a feature with its value, in the numbering of TreeEnsemble."""
-
-_LEAF = -1
+_LEAF, _COMPARED = Forest.LEAF, Forest.COMPARED
 
 _MEMBER = len(_COMPARED)
 """Whether a feature is in a set, which TreeEnsemble alone has."""
-
-_COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Forest:
-    """Nodes of all trees by number; leaves lead to themselves.
-
-    roots: a node of each tree. compared: numbers of `_COMPARED`, or `_LEAF`. true, false: the nodes that follow. missing:
-    whether a NaN counts as true. weights: (nodes, targets), of leaves.
-    """
-
-    roots: np.ndarray
-    features: np.ndarray
-    values: np.ndarray
-    compared: np.ndarray
-    true: np.ndarray
-    false: np.ndarray
-    missing: np.ndarray
-    weights: np.ndarray
-
-    def levels(self) -> int:
-        """The most comparisons that a sample meets in a tree. Raises ModelError."""
-        at, count = self.roots, 0
-        while (inner := at[self.compared[at] != _LEAF]).size:
-            at = np.unique(np.concatenate([self.true[inner], self.false[inner]]))
-            count += 1
-            if count > MOST_LEVELS:
-                raise ModelError(f"a tree of more than {MOST_LEVELS} levels")
-        if not count:
-            raise ModelError("all its trees are single leaves, so that no feature is read")
-        return count
 
 
 def read_list(node: Node, name: str, count: int | None = None, default: int | None = None) -> Any:
@@ -102,15 +63,16 @@ def read_forest(node: Node, kind: str, targets: int) -> Forest:
         followers.append(found)
     true, false = followers
     values = np.asarray(read_list(node, "nodes_values", count))
-    weights = np.zeros((count, targets), values.dtype)
     leaves = read_list(node, f"{kind}_nodeids")
     parts = [read_list(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
-    for tree, leaf, target, weight in zip(parts[0], leaves, parts[1], parts[2], strict=True):
+    for tree, leaf, target in zip(parts[0], leaves, parts[1], strict=True):
         if (int(tree), int(leaf)) not in own or not 0 <= target < targets:
             raise ModelError(
                 f"a weight of node {leaf} of tree {tree}, target {target} of {targets}"
             )
-        weights[own[int(tree), int(leaf)], target] += weight
+    places = np.array([own[int(t), int(n)] for t, n in zip(parts[0], leaves, strict=True)])
+    order = np.argsort(places[~inner[places]], kind="stable")
+    kept = (x[~inner[places]][order] for x in (places, np.array(parts[1]), np.array(parts[2])))
     return Forest(
         np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
         np.array(read_list(node, "nodes_featureids", count)),
@@ -119,7 +81,8 @@ def read_forest(node: Node, kind: str, targets: int) -> Forest:
         true,
         false,
         np.array(read_list(node, "nodes_missing_value_tracks_true", count, 0), bool),
-        weights,
+        tuple(kept),
+        targets,
     )
 
 
@@ -140,8 +103,6 @@ def read_ensemble(node: Node, targets: int) -> Forest:
         followers.append(np.append(np.where(ends, found + count, found), count + np.arange(leaves)))
     if not ((owners >= 0) & (owners < targets)).all() or (modes > _MEMBER).any():
         raise ModelError("leaf_targetids or nodes_modes has a number that is not known")
-    spread = np.zeros((count + leaves, targets), weights.dtype)
-    spread[count + np.arange(leaves), owners] = weights
     nothing = np.zeros(leaves, np.int64)
     missing = read_list(node, "nodes_missing_value_tracks_true", count, 0)
     forest = Forest(
@@ -152,7 +113,8 @@ def read_ensemble(node: Node, targets: int) -> Forest:
         followers[0],
         followers[1],
         np.append(missing, nothing).astype(bool),
-        spread,
+        (count + np.arange(leaves), owners, weights),
+        targets,
     )
     return _without_sets(node, forest)
 
@@ -169,7 +131,7 @@ def _without_sets(node: Node, forest: Forest) -> Forest:
     sets = [np.append(one, np.nan)[: max(len(one) - 1, 1)] for one in np.split(members, ends + 1)]
     columns = {
         name: list(getattr(forest, name))
-        for name in ("features", "values", "compared", "true", "false", "missing", "weights")
+        for name in ("features", "values", "compared", "true", "false", "missing")
     }
     for place, values in zip(places, sets, strict=False):
         at, last = int(place), forest.false[place]
@@ -181,33 +143,15 @@ def _without_sets(node: Node, forest: Forest) -> Forest:
                     column.append(column[place])
             columns["values"][at], columns["compared"][at] = value, _COMPARED.index("EQ")
         columns["false"][at] = last
-    return Forest(forest.roots, **{name: np.array(one) for name, one in columns.items()})
+    return replace(forest, **{name: np.array(one) for name, one in columns.items()})  # type: ignore[arg-type]
 
 
-def walk_trees(make: Composition, x: Operand, forest: Forest) -> Operand:
-    """(samples, trees): the leaf of each tree that a sample ends at."""
-    at: Operand = forest.roots
+def walk_forest(make: Composition, x: Operand, forest: Forest, joined: str) -> Operand:
+    """(samples, targets): what the weights of the leaves that a sample ends at give. joined: see `csdfgen.ops.forest`."""
+    forest.check_levels()
     if not ((forest.features >= 0) & (forest.features < x.shape[1])).all():
         raise ModelError(f"a node reads a feature that an input of shape {list(x.shape)} has not")
-    values = forest.values.astype(x.dtype)
-    kinds = np.unique(forest.compared[forest.compared != _LEAF])
-    for _ in range(forest.levels()):
-        feature = make("Gather", forest.features, at)
-        picked = "Gather" if isinstance(feature, np.ndarray) else "GatherElements"
-        value, limit = make(picked, x, feature, axis=1), make("Gather", values, at)
-        answer: Operand | None = None
-        for kind in kinds:
-            found = make(_COMPARISONS[kind], value, limit)
-            if _COMPARED[kind] == "NEQ":
-                found = make("Not", found)
-            if len(kinds) > 1:
-                found = make("And", found, make("Gather", forest.compared == kind, at))
-            answer = found if answer is None else make("Or", answer, found)
-        assert answer is not None
-        if forest.missing.any():
-            lost = make("And", make("IsNaN", value), make("Gather", forest.missing, at))
-            answer = make("Or", answer, lost)
-        at = make(
-            "Where", answer, make("Gather", forest.true, at), make("Gather", forest.false, at)
-        )
-    return at
+    nodes, targets = forest.tables()
+    numbers = (array.astype(x.dtype) for array in (forest.values, forest.weights[2]))
+    tables = nodes, forest.roots.astype(np.int32), targets, *numbers
+    return make("TreeEnsemble", x, *tables, targets=forest.targets, joined=joined)

@@ -166,6 +166,7 @@ CHOOSING = frozenset(
         "ScatterElements",
         "ScatterND",
         "TopK",
+        "TreeEnsemble",
         "Where",
     }
 )

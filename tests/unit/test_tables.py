@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import csdfgen
 import runtime
 from csdfgen.errors import CsdfgenError, UnsupportedOperatorError
+from tests.opencl_device import device_missing
 
 CODES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 SAMPLES, FEATURES = 1, 6
@@ -259,3 +260,25 @@ def test_maps_of_scores_are_refused_with_the_way_out() -> None:
     proto.graph.output[1].name = "maps"
     with pytest.raises(UnsupportedOperatorError, match=r"ai.onnx.ml::ZipMap \(zip\): .*'zipmap'"):
         csdfgen.load(proto)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native", "opencl"])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_trees_are_one_layer_with_the_bits_of_onnxruntime(backend: str, samples: int) -> None:
+    """Of all comparisons and missing values, in any backend: sums go from the first tree to the last."""
+    proto = model(
+        "TreeEnsembleRegressor",
+        "f",
+        n_targets=2,
+        **forest("target", [0, 1], 31, MODES, missing=True),
+    )
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = samples
+    network = csdfgen.load(proto)
+    assert [layer.op_type for layer in network.layers] == ["TreeEnsemble"]
+    if backend == "opencl" and device_missing():
+        pytest.skip(device_missing())
+    frame = runtime.compile(csdfgen.plan(network, backend=backend))
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(4).integers(-2, 3, (samples, FEATURES)).astype(np.float32)
+    x[0, 2] = np.nan
+    np.testing.assert_array_equal(frame({"x": x})["y0"], session.run(None, {"x": x})[0])

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED = range(9)
+ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED, WALKED = range(10)
 """Forms of the text."""
 
 
@@ -225,6 +225,7 @@ _ALONE: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "EXPRESSION": "x > y",
             **_typed(_TYPES["f32"]),
         },
+        **{f"walked_{t}": {"FORM": str(WALKED), **_typed(_TYPES[t])} for t in ("f32", "f64")},
     }
 )
 

@@ -524,6 +524,33 @@ def _suppressed(
     return _step("suppressed", (), out, (), *operands, index=np.array(numbers, np.int32))
 
 
+def _walked(
+    x: np.ndarray,
+    nodes: np.ndarray,
+    roots: np.ndarray,
+    targets: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    joined: int,
+    out: np.ndarray,
+) -> list[_Draft]:
+    """Trees, a sample after the other; the nodes, with what they are called by, are in the table of indices."""
+    ways = np.unique(nodes[:, 0] % primitives.WAYS["all"])
+    alike = ways[-1] if (ways[:-1] == 0).all() else 0
+    heads = np.array([out.shape[1], joined, len(roots), len(nodes), alike], np.int32)
+    return _step(
+        f"walked_{type_suffix(x.dtype)}",
+        x.shape[:1],
+        out,
+        out.strides[:1],
+        (x, x.strides[:1]),
+        (values, (0,)),
+        (weights, (0,)),
+        index=np.concatenate([heads, roots, nodes.reshape(-1), targets]),
+        along=(len(x), x.strides[1], out.strides[1]),
+    )
+
+
 def _position(name: str) -> Callable[..., list[_Draft]]:
     def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[_Draft]:
         axis %= array.ndim
@@ -563,5 +590,6 @@ _FUNCTIONS: dict[Any, Callable[..., list[_Draft]]] = {
     primitives.rank_elements: _ranked,
     primitives.nonzero: _nonzero,
     primitives.suppress_boxes: _suppressed,
+    primitives.walk_trees: _walked,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

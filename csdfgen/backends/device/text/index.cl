@@ -162,4 +162,39 @@ BODY(NAME, loop)
     while (out < end)
         *out++ = -1;
 }
+#elif FORM == 9 /* what the weights of leaves give, see csdf_walked_f32 */
+BODY(NAME, loop)
+{
+    GLOBAL const int32_t *heads = AT(const int32_t, step->index), *roots = heads + 5, *nodes = roots + heads[2];
+    GLOBAL const int32_t *targets = nodes + 4 * heads[3];
+    const int64_t along = step->along, by = step->out_along;
+    EVERY_ELEMENT {
+        const spot at = now.at;
+        GLOBAL const T *values = (GLOBAL const T *)at.b, *weights = (GLOBAL const T *)at.c;
+        GLOBAL char *out = at.out;
+        const T none = (T)0 / (T)0;
+        for (int32_t k = 0; k < heads[0]; k++)
+            PUT(T, out + k * by) = heads[1] ? none : 0;
+        for (int32_t tree = 0; tree < heads[2]; tree++) {
+            int32_t place = roots[tree];
+            GLOBAL const int32_t *node;
+            while (node = nodes + 4 * (int64_t)place, node[0]) {
+                const T seen = GET(T, at.a + (node[0] >> 5) * along), value = values[place];
+                const int less = seen < value, equal = seen == value, above = seen > value;
+                const int kind = less | equal << 1 | above << 2 | !(less | equal | above) << 3 | (seen != seen) << 4;
+                place = node[1 + ((node[0] & kind) != 0)];
+            }
+            for (int32_t k = node[2]; k < node[3]; k++) {
+                GLOBAL char *to = out + targets[k] * by;
+                const T w = weights[k], was = GET(T, to);
+                const int taken = heads[1] == 1 ? !(was <= w) : !(was >= w);
+                PUT(T, to) = heads[1] == 0 ? was + w : taken ? w : was;
+            }
+        }
+        for (int32_t k = 0; heads[1] && k < heads[0]; k++) {
+            const T found = GET(T, out + k * by);
+            PUT(T, out + k * by) = found != found ? 0 : found;
+        }
+    }
+}
 #endif

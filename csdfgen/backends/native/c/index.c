@@ -6,6 +6,7 @@
  */
 #include "elements.h"
 
+#include <math.h>
 #include <string.h>
 
 /* out[i] = a[place], rows `along` apart, of the elements of `dims`; the places are b. */
@@ -276,3 +277,77 @@ void csdf_suppressed(const void *step)
     while (out < end)
         *out++ = -1;
 }
+
+/* What the weights of the leaves that samples come to give, tree by tree. a: rows of features, `along` apart; b: what they are
+ * compared with, by node; c: weights; out: rows of targets, `out_along` apart. index: targets, how weights are joined (0: sums,
+ * 1: the least, 2: the largest), trees, nodes, the ways of all nodes (0: they differ); the root of each tree; nodes, four numbers
+ * each: 32 * feature + the ways that lead to the second follower (1: less, 2: equal, 4: greater, 8: none of these, 16: not a
+ * number), followers, 0; a leaf has no ways, follows itself, and has the range of its weights; the target of each weight. */
+enum { WALKED = 4 }; /* trees at the same time, as each walk waits for memory */
+
+#define WALK(short, type) \
+    static inline void join_##short(type *at, type w, int32_t joined) \
+    { \
+        if (joined == 0) \
+            *at += w; \
+        else if (joined == 1 ? !(*at <= w) : !(*at >= w)) \
+            *at = w; \
+    } \
+    static inline int32_t next_##short(const int32_t *node, type seen, type value, int32_t ways) \
+    { \
+        if (ways == 3) /* by far the most trees */ \
+            return node[1 + ((node[0] & 1) & (seen <= value))]; \
+        const int less = seen < value, equal = seen == value, above = seen > value; \
+        const int kind = less | equal << 1 | above << 2 | !(less | equal | above) << 3 | (seen != seen) << 4; \
+        return node[1 + ((node[0] & kind) != 0)]; \
+    } \
+    static inline void walk_##short(const csdf_strided *one, const char *x, char *out, int32_t ways) \
+    { \
+        const int32_t *heads = one->index, *roots = heads + 5, *nodes = roots + heads[2], *targets = nodes + 4 * heads[3]; \
+        const type *values = one->b, *weights = one->c; \
+        for (int32_t tree = 0; tree < heads[2]; tree += WALKED) { \
+            int32_t at[WALKED], moved = 1; \
+            for (int32_t k = 0; k < WALKED; k++) \
+                at[k] = roots[tree + k < heads[2] ? tree + k : tree]; \
+            while (moved) { \
+                moved = 0; \
+                for (int32_t k = 0; k < WALKED; k++) { \
+                    const int32_t *node = nodes + 4 * (ptrdiff_t)at[k]; \
+                    const type seen = CSDF_AT(type, x + (node[0] >> 5) * one->along); \
+                    const int32_t now = next_##short(node, seen, values[at[k]], ways); \
+                    moved |= now ^ at[k]; \
+                    at[k] = now; \
+                } \
+            } \
+            for (int32_t k = 0; k < WALKED && tree + k < heads[2]; k++) { \
+                const int32_t *leaf = nodes + 4 * (ptrdiff_t)at[k]; \
+                for (int32_t w = leaf[2]; w < leaf[3]; w++) \
+                    join_##short((type *)(void *)(out + targets[w] * one->out_along), weights[w], heads[1]); \
+            } \
+        } \
+    } \
+    void csdf_walked_##short(const void *step); \
+    void csdf_walked_##short(const void *step) \
+    { \
+        const csdf_strided *one = step; \
+        const ptrdiff_t in = one->rank ? one->dims->a : 0, row = one->rank ? one->dims->out : 0; \
+        const int32_t *heads = one->index; \
+        for (int32_t s = 0; s < one->count; s++) { \
+            const char *x = (const char *)one->a + s * in; \
+            char *out = (char *)one->out + s * row; \
+            for (int32_t k = 0; k < heads[0]; k++) \
+                CSDF_TO(type, out + k * one->out_along) = heads[1] ? (type)NAN : (type)0; \
+            if (heads[4] == 3) \
+                walk_##short(one, x, out, 3); \
+            else \
+                walk_##short(one, x, out, 0); \
+            for (int32_t k = 0; heads[1] && k < heads[0]; k++) { \
+                type *found = (type *)(void *)(out + k * one->out_along); \
+                if (*found != *found) \
+                    *found = 0; \
+            } \
+        } \
+    }
+
+WALK(f32, float)
+WALK(f64, double)
