@@ -437,6 +437,7 @@ class PythonKernels:
     code = "Python"
 
     rereads_weights = tall_slabs = emits = self_timed = False
+    shares_memory = True
 
     variants = ""
 

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 _RESULTS = "Check and measure"
 """A heading in the help."""
 
+PROCESSORS = "Several processors"
+"""A heading in the help."""
+
 _CHECKS = ("outputs", "layers")
 
 _SHOWN_WHOLE = 8
@@ -86,6 +89,7 @@ class Run(Command):
         "csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz",
         "csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
         "csdfgen run model.onnx --goal throughput --threads 2 --frames 8",
+        "csdfgen run model.onnx --map conv5=opencl --goal throughput --check",
         "csdfgen run denoiser.onnx --stream speech.wav --output clean.wav",
     )
 
@@ -122,6 +126,11 @@ class Run(Command):
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )
+    map: str | None = declare(
+        "Compute layers by several processors at the same time (native, opencl, opencl:1, cuda): layers from LAYER on by "
+        "DEVICE, up to the next one that is named, or a file of them (.json).",
+        None, "LAYER=DEVICE,...|FILE", PROCESSORS,
+    )  # fmt: skip
     output: Path | None = declare(
         "Outputs as .npz (by output name) or .npy (a single output).",
         None, "FILE", FILES, names=OUTPUT,
@@ -177,6 +186,11 @@ class Run(Command):
             return
         for name in ("resume", "columns"):
             refuse([(getattr(self, name), f"--{name} is of a --stream; give both")])
+        if self.map is not None:
+            from csdfgen.cli.mapped import run_mapped
+
+            run_mapped(self, asked)
+            return
         if asked.given.get("goal") == "throughput":
             asked = replace(asked, given={**asked.given, "threads": self.threads})
         refuse_graph(

@@ -220,7 +220,9 @@ class _Search:
 
     def _steady(self, mapping: Mapping[str, int], waits: Waits) -> float:
         order = self.pipelined.order
-        return _period(_processors(order, mapping, waits, self.pipelined.frames, self.times))
+        return graph_period(
+            build_processor_graph(order, mapping, waits, self.pipelined.frames, self.times)
+        )
 
     def _mapped(self, cuts: Sequence[int]) -> dict[str, int]:
         """Layers between cuts; inputs go to the first processor that reads them, outputs to the one that writes them."""
@@ -274,21 +276,22 @@ def _tensors(work: ActorWork) -> set[str]:
 # Periods -----------------------------------------------------------------------------------------
 
 
-def _processors(
+def build_processor_graph(
     order: Sequence[tuple[str, int]],
     mapping: Mapping[str, int],
     waits: Waits,
     frames: int,
     times: _Times,
+    steady: int = _STEADY,
 ) -> CsdfGraph:
     """The dataflow graph of a filled pipeline: an actor for each processor, with a phase for each firing of an image; a
-    token of a channel for each firing that has ended.
+    token of a channel for each firing that has ended. steady: an image before which the pipeline is filled.
     """
     lists = split_by_processor(order, mapping)
     each = [len(one) // frames for one in lists]
     actors, channels = [], []
     for core, all_of in enumerate(lists):
-        mine = all_of[_STEADY * each[core] : (_STEADY + 1) * each[core]]
+        mine = all_of[steady * each[core] : (steady + 1) * each[core]]
         if not mine:
             mine, each[core] = [-1], 1
         spent = [_of(times, core, order[at]) if at >= 0 else 0.0 for at in mine]
@@ -298,10 +301,10 @@ def _processors(
                 max((n for k, n in waits[at] if k == other), default=0) if at >= 0 else 0
                 for at in mine
             ]
-            last = max(counts) - _STEADY * each[other]
+            last = max(counts) - steady * each[other]
             if not max(counts) or other == core:
                 continue
-            reached = [max(last - each[other], n - _STEADY * each[other]) for n in counts]
+            reached = [max(last - each[other], n - steady * each[other]) for n in counts]
             reached = [*accumulate(reached, max)]
             taken = [b - a for a, b in pairwise((last - each[other], *reached))]
             channels.append(
@@ -324,7 +327,7 @@ def _of(times: _Times, core: int, firing: tuple[str, int]) -> float:
     return of_actor[firing[1] % len(of_actor)]
 
 
-def _period(graph: CsdfGraph) -> float:
+def graph_period(graph: CsdfGraph) -> float:
     """Seconds an iteration."""
     rate = float(throughput(graph).value) * _NANOSECONDS
     return 1 / rate if rate and np.isfinite(rate) else 0.0
@@ -346,7 +349,11 @@ def predict_mapping(plan: Plan, profiles: Sequence[DeviceProfile]) -> Mapped:
         sum(_of(times, core, order[at]) for at in one) / frames for core, one in enumerate(lists)
     )
     filled = frames > _STEADY and all(len(one) % frames == 0 for one in lists)
-    period = _period(_processors(order, mapping, waits, frames, times)) if filled else None
+    period = (
+        graph_period(build_processor_graph(order, mapping, waits, frames, times))
+        if filled
+        else None
+    )
     names = dict.fromkeys(one.name for one in profiles)
     return Mapped(
         mapping,

@@ -76,14 +76,19 @@ def find_waits(
             sizes[name][start] if name in sizes else regions[name].row_bytes,
         )
     ]
-    cores = count_cores(mapping)
+    return derive_waits([mapping[actor] for actor, _ in order], uses)
+
+
+def derive_waits(processors: Sequence[int], uses: Sequence[Use]) -> Waits:
+    """The waits of an order, whose firings have these processors and use these cells."""
+    cores = max(processors, default=0) + 1
     crossing, cells = _crossing(uses, cores)
     written, read = (np.zeros((cores, cells), np.int32) for _ in range(2))
     # known[a][b]: firings of b that have ended when a processor starts its next firing
     known, fired = [[0] * cores for _ in range(cores)], [0] * cores
     found: list[tuple[tuple[int, int], ...]] = []
-    for at, (actor, _) in enumerate(order):
-        core, needs = mapping[actor], [0] * cores
+    for at, core in enumerate(processors):
+        needs = [0] * cores
         mine = crossing.get(at, ())
         for low, high, writes in mine:
             for other in range(cores):
@@ -101,12 +106,12 @@ def find_waits(
     return tuple(found)
 
 
-_Use = tuple[int, int, int, int, bool]
+Use = tuple[int, int, int, int, bool]
 """Firing, its processor, first cell, end, whether it is written."""
 
 
 def _crossing(
-    uses: Sequence[_Use], cores: int
+    uses: Sequence[Use], cores: int
 ) -> tuple[dict[int, list[tuple[int, int, bool]]], int]:
     """(firing -> uses of cells that several processors use, number of cells)."""
     cells = max((high for *_, high, _ in uses), default=0)
@@ -188,24 +193,33 @@ def check_waits(plan: Plan, waits: Waits) -> None:
 
     It follows the bytes that steps read and write, and when each processor knows what of the others has ended.
     """
-    cores, mapping = count_cores(plan.mapping), plan.mapping
-    crossing, cells = _crossing(
-        [
-            (at, mapping[actor], low, high, writes)
-            for at, (actor, phase) in enumerate(plan.order)
-            for low, high, writes in _bytes(plan, at, actor, phase)
-        ],
-        cores,
-    )
+    mapping = plan.mapping
+    uses = [
+        (at, mapping[actor], low, high, writes)
+        for at, (actor, phase) in enumerate(plan.order)
+        for low, high, writes in _bytes(plan, at, actor, phase)
+    ]
+    names = [f"{actor}[{phase}]" for actor, phase in plan.order]
+    check_uses([mapping[actor] for actor, _ in plan.order], uses, waits, names)
+
+
+def check_uses(
+    processors: Sequence[int], uses: Sequence[Use], waits: Waits, names: Sequence[str]
+) -> None:
+    """Check that waits keep the order wherever cells are used by several processors. names: of firings, for the message of
+    ScheduleError.
+    """
+    cores = max(processors, default=0) + 1
+    crossing, cells = _crossing(uses, cores)
     written, read = (np.zeros((cores, cells), np.int32) for _ in range(2))
     ended: list[list[np.ndarray]] = [[] for _ in range(cores)]
+    firings: list[list[int]] = [[] for _ in range(cores)]
     clock = [np.zeros(cores, np.int32) for _ in range(cores)]
-    for at, (actor, phase) in enumerate(plan.order):
-        core = mapping[actor]
+    for at, core in enumerate(processors):
         for other, count in waits[at]:
             if not 0 < count <= len(ended[other]):
                 raise ScheduleError(
-                    f"firing {at} ({actor}[{phase}]) waits for {count} firings of processor {other}, of which "
+                    f"firing {at} ({names[at]}) waits for {count} firings of processor {other}, of which "
                     f"{len(ended[other])} come before it"
                 )
             clock[core] = np.maximum(clock[core], ended[other][count - 1])
@@ -214,17 +228,15 @@ def check_waits(plan: Plan, waits: Waits) -> None:
                 used = int(written[other, low:high].max())
                 used = max(used, int(read[other, low:high].max())) if writes else used
                 if other != core and used > clock[core][other]:
-                    name, number = plan.order[
-                        split_by_processor(plan.order, mapping)[other][used - 1]
-                    ]
                     raise ScheduleError(
-                        f"firing {at} ({actor}[{phase}] on processor {core}) {'writes' if writes else 'reads'} bytes from "
-                        f"{low * LINE} on that {name}[{number}] on processor {other} uses, and waits for "
+                        f"firing {at} ({names[at]} on processor {core}) {'writes' if writes else 'reads'} bytes from "
+                        f"{low * LINE} on that {names[firings[other][used - 1]]} on processor {other} uses, and waits for "
                         f"{int(clock[core][other])} of its firings where {used} are needed"
                     )
         clock[core] = clock[core].copy()
         clock[core][core] += 1
         ended[core].append(clock[core])
+        firings[core].append(at)
         for low, high, writes in crossing.get(at, ()):
             (written if writes else read)[core, low:high] = len(ended[core])
 

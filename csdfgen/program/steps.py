@@ -383,6 +383,12 @@ class Backend(Protocol):
         """Whether its programs are `SelfTimed`; other backends execute plans with a mapping in their order."""
 
     @property
+    def shares_memory(self) -> bool:
+        """Whether it takes rows of arrays of the caller, and puts rows into them, in place as they come; other backends copy
+        such arrays as wholes.
+        """
+
+    @property
     def tall_slabs(self) -> bool:
         """Whether layers gain by slabs taller than those of `auto`, since their weights come into the caches anew
         for every slab.

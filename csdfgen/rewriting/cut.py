@@ -36,7 +36,15 @@ def cut(network: Network, cuts: Sequence[Iterable[str]]) -> tuple[Network, ...]:
         if not group:
             where = f"in front of cut {at + 1}" if at < len(cuts) else "behind the last cut"
             raise InputError(f"no layer of '{network.name}' is {where}; leave that cut out")
-    layers = [[network.layers[number[name]] for name in group] for group in groups]
+    return divide(network, groups)
+
+
+def divide(network: Network, groups: Sequence[Sequence[str]]) -> tuple[Network, ...]:
+    """A stage for each group of layers, by their names in the order of the network; groups only read what groups in front
+    of them compute.
+    """
+    known = {layer.name: layer for layer in network.layers}
+    layers = [[known[name] for name in group] for group in groups]
     return tuple(_stage(network, layers, at) for at in range(len(layers)))
 
 

@@ -51,6 +51,11 @@ class DeviceKernels(NativeKernels):
             )
         return super().refusal(layer)
 
+    @property
+    def shares_memory(self) -> bool:  # type: ignore[override]
+        """See `Backend.shares_memory`."""
+        return self._driver.device.unified
+
     def peak(self) -> float | None:
         """See `Backend.peak`: unknown."""
         return None

@@ -54,6 +54,8 @@ class NativeKernels:
 
     rereads_weights, tall_slabs, emits, self_timed = False, True, True, True
 
+    shares_memory = True
+
     profile, whole_variants = "native-core", False
 
     def __init__(

@@ -73,7 +73,7 @@ class NumpyKernels:
     code = "numpy"
 
     rereads_weights, tall_slabs, emits, variants = True, False, False, ""
-    self_timed = False
+    self_timed, shares_memory = False, True
 
     whole_variants = False
 

@@ -1,0 +1,201 @@
+"""`csdfgen run MODEL --map ...`: frames on processors of several kinds at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from csdfgen.cli.models import load_network, plan_network
+from csdfgen.cli.options import Asked, refuse
+from csdfgen.cli.terminal import escape, say, say_json, show_progress, table
+from csdfgen.errors import CsdfgenError, option
+from csdfgen.goals.mapping import parse_mapping, planning_options, predict
+from csdfgen.model.units import pluralize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from csdfgen.cli.run import Run
+    from csdfgen.goals.mapping import Predicted
+    from csdfgen.model.network import Network
+    from csdfgen.planning.mapped import MappedPlan
+    from csdfgen.planning.plan import Plan
+    from runtime.mapped import Frames, MappedProgram
+
+_OTHERS = ("plan", "pareto", "labels", "trace", "layers", "compiled_of")
+"""Fields of the command that are of one processor."""
+
+_TAKEN = frozenset({"goal", "rows", "fuse", "effort", "weights", "exact", "fallback", "memory"})
+"""Options of planning that parts take."""
+
+_LEAST_FRAMES = 10
+"""Frames that are timed at least: the first ones fill the pipeline."""
+
+
+def run_mapped(run: Run, asked: Asked) -> None:
+    """Execute frames on several processors as asked, and print what they took. Raises CsdfgenError."""
+    from csdfgen.errors import prefix_errors
+    from runtime.images import check_output_path, write_outputs
+    from runtime.mapped import MappedProgram
+
+    refuse(_refusals(run, asked))
+    assert run.map is not None
+    with show_progress() as progress, prefix_errors(run.model):
+        progress("loading")
+        network = load_network(run.model, asked)
+        if run.output is not None:
+            check_output_path(run.output, network)
+        processors, mapping = parse_mapping(run.map, network)
+        feeds = run._feeds(network)
+        progress("planning")
+        plan = plan_parts(network, processors, mapping, asked)
+        progress("compiling")
+        program = MappedProgram(plan, run.threads)
+        progress("measuring")
+        touched = program.touched_bytes(feeds)
+        predicted = predict(plan, program.time_turns(feeds))
+        before = program.driven
+        frames = program.run([feeds] * (max(run.repeat, _LEAST_FRAMES) + plan.lag), same=True)
+        outputs = frames.outputs[-1]
+        if run.output is not None:
+            write_outputs(run.output, outputs)
+        values = _to_json(run, program, frames, predicted, touched)
+        if before is not None and program.driven is not None:
+            driven, count = program.driven.since(before), len(frames.outputs)
+            values |= {"launches": driven.launches // count, "copied_bytes": driven.copied // count}
+        error = None
+        if run.check is not None:
+            progress("running onnxruntime")
+            bare = replace(asked, given={})
+            whole = plan_network(network, bare, progress)
+            values["check"], error = _compare(run, whole, feeds, outputs)
+    if run.as_json:
+        say_json(values)
+    else:
+        _show(values)
+    if error is not None:
+        raise error
+
+
+def _refusals(run: Run, asked: Asked) -> list[tuple[object, str]]:
+    """What `--map` does not go with."""
+    found: list[tuple[object, str]] = [
+        (getattr(run, name), f"--map runs parts of a model; leave {option(name)} out")
+        for name in _OTHERS
+    ]
+    found += [(run.precision != "float32", "--map runs a model as it is; leave --precision out")]
+    for name in sorted(asked.given.keys() - _TAKEN):
+        found.append((True, f"--map plans a part for each processor; leave {asked.flag(name)} out"))
+    goal = asked.given.get("goal", "throughput")
+    return [
+        *found,
+        (
+            goal not in ("throughput", "latency"),
+            f"--map has the goals throughput and latency, not {goal}",
+        ),
+    ]
+
+
+def plan_parts(
+    network: Network, processors: tuple[str, ...], mapping: Mapping[str, int], asked: Asked
+) -> MappedPlan:
+    """The mapped plan with the options given. Raises CsdfgenError."""
+    from csdfgen.backends.registry import choose_backend
+    from csdfgen.goals.choice import choose_plan, run_options
+    from csdfgen.planning.mapped import plan_mapped
+
+    given = {name: one for name, one in asked.given.items() if name != "goal"}
+    options = [
+        run_options({"result": "stored", **given, **planning_options(one)}) for one in processors
+    ]
+    return plan_mapped(
+        network,
+        processors,
+        mapping,
+        lambda part, number: choose_plan(part, options[number]),
+        pipelined=asked.given.get("goal") == "throughput",
+        streamed=[choose_backend(one).shares_memory for one in options],
+    )
+
+
+def _to_json(
+    run: Run,
+    program: MappedProgram,
+    frames: Frames,
+    predicted: Predicted,
+    touched: Mapping[str, int],
+) -> dict[str, Any]:
+    from statistics import median
+
+    plan = program.plan
+    latencies = [b - a for a, b in zip(frames.began, frames.ended, strict=True)]
+    each = zip(plan.processors, plan.arenas(), predicted.loads, strict=True)
+    return {
+        "model": run.model,
+        "processors": [
+            {
+                "name": name, "planned_bytes": planned, "measured_bytes": touched.get(name, 0), "load_ms": 1e3 * load,
+                "parts": [
+                    [layer.name for layer in part.plan.network.layers]
+                    for part in plan.parts if plan.processors[part.processor] == name
+                ],
+            }
+            for name, planned, load in each
+        ],
+        "slots_bytes": plan.pool, "crossing_bytes": plan.copied_bytes, "copied_bytes": 0, "launches": 0,
+        "predicted": {"period_ms": 1e3 * predicted.period, "latency_ms": 1e3 * predicted.latency},
+        "measured": {"period_ms": 1e3 * frames.period(plan.lag + 1), "latency_ms": 1e3 * median(latencies)},
+        "frames": len(frames.outputs), "threads": run.threads,
+    }  # fmt: skip
+
+
+def _compare(
+    run: Run, whole: Plan, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+) -> tuple[list[dict[str, Any]], CsdfgenError | None]:
+    """The comparison with onnxruntime, and the error if an output differs."""
+    from runtime.verify import check_outputs, mismatch, tolerance_types
+
+    found = check_outputs(run.model, whole, feeds, outputs, run.threads)
+    wrong = next((one for one in found if not one.ok), None)
+    values = [
+        {"output": one.name, "equal": one.ok, "max_abs_error": one.max_abs_error} for one in found
+    ]
+    if wrong is None:
+        return values, None
+    return values, mismatch(wrong, tolerance_types(whole)[wrong.name], (), run.model)
+
+
+def _show(values: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            one["name"], str(len(one["parts"])), str(sum(map(len, one["parts"]))), f"{one['planned_bytes']:,}",
+            f"{one['measured_bytes']:,}", f"{one['load_ms']:,.3f}",
+        )
+        for one in values["processors"]
+    ]  # fmt: skip
+    predicted, measured = values["predicted"], values["measured"]
+    say(
+        f"{escape(values['model'])}: {pluralize(len(rows), 'processor')}, {pluralize(values['frames'], 'frame')}\n",
+        table(
+            "processor",
+            "> parts",
+            "> layers",
+            "> arena planned",
+            "> touched",
+            "> ms a frame",
+            rows=rows,
+        ),
+        f"\ncrossing   {values['crossing_bytes']:,} bytes a frame, in slots of {values['slots_bytes']:,} bytes; "
+        f"{values['copied_bytes']:,} bytes copied between host and device, {pluralize(values['launches'], 'launch', 'launches')}",
+        *(
+            f"{name:<11}{measured[f'{name}_ms']:,.3f} ms measured, {predicted[f'{name}_ms']:,.3f} ms predicted"
+            for name in ("period", "latency")
+        ),
+    )
+    for one in values.get("check", ()):
+        verdict = "equal" if one["equal"] else "wrong"
+        say(
+            f"check      '{escape(one['output'])}': {verdict}, largest difference from onnxruntime {one['max_abs_error']:.3g}"
+        )

@@ -1,0 +1,119 @@
+"""Which processor of several kinds computes which layer, and what is predicted of it?
+
+`--map` has devices by layer, a file of them, or `auto`, which searches for them (`csdfgen.goals.mapping_search`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from csdfgen.backends import FOLDERS
+from csdfgen.backends.registry import BACKENDS, resolve_backend
+from csdfgen.errors import InputError, option
+from csdfgen.files import load_json
+from csdfgen.goals.throughput import build_processor_graph, graph_period
+from csdfgen.model.network import Network
+from csdfgen.planning.mapped import MappedPlan, Turn
+
+_PAIR = re.compile(rf"(.+?)=((?:{'|'.join(FOLDERS)})(?::[^,=]*)?)(?:,|$)")
+"""LAYER=DEVICE; commas and equals signs may be part of a layer's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Seconds between two frames of a filled pipeline, and of a frame alone. loads: seconds a frame of each processor."""
+
+    period: float
+    latency: float
+    loads: tuple[float, ...]
+
+
+def parse_mapping(text: str, network: Network) -> tuple[tuple[str, ...], dict[str, int]]:
+    """(processors, layer -> number of its processor) of LAYER=DEVICE,... or a file of them.
+
+    A layer that is not named has the device of the layer in front of it in the order of the network; in front of the first
+    one that is named that is the fastest backend. Raises InputError.
+    """
+    given = load_json(text) if Path(text).is_file() else _parse_pairs(text)
+    known = {layer.name for layer in network.layers}
+    for name, device in given.items() if isinstance(given, dict) else ():
+        if name not in known:
+            some = ", ".join(list(known)[:4])
+            raise InputError(f"'{name}' is no layer of '{network.name}', which has {some}, ...")
+        check_processor(device)
+    if not isinstance(given, dict) or not given:
+        raise InputError(f"{text}: no JSON object of devices by layer")
+    found, device = dict[str, str](), resolve_backend(BACKENDS[0])
+    for layer in network.layers:
+        device = found[layer.name] = str(given.get(layer.name, device))
+    processors = tuple(dict.fromkeys(found.values()))
+    return processors, {name: processors.index(one) for name, one in found.items()}
+
+
+def _parse_pairs(text: str) -> dict[str, str]:
+    """Devices by layer."""
+    found, rest = {}, text
+    while rest:
+        match = _PAIR.match(rest)
+        if match is None:
+            raise InputError(
+                f"{option('map', text)}: '{rest}' is not LAYER=DEVICE, such as conv5=opencl"
+            )
+        found[match[1]] = match[2]
+        rest = rest[match.end() :]
+    return found
+
+
+def check_processor(device: object) -> None:
+    """Raises InputError for what names no processor."""
+    if not isinstance(device, str) or device.partition(":")[0] not in FOLDERS:
+        known = ", ".join(FOLDERS)
+        raise InputError(
+            f"{option('map')}: '{device}' is none of {known} (opencl:1 is its second device)"
+        )
+
+
+def planning_options(processor: str) -> dict[str, Any]:
+    """Options of planning for a processor: BACKEND, or BACKEND:DEVICE."""
+    backend, _, device = processor.partition(":")
+    return {"backend": backend, **({"cl_device": device} if device else {})}
+
+
+def predict(plan: MappedPlan, times: Mapping[Turn, float]) -> Predicted:
+    """What the dataflow graph of a mapped plan predicts. times: seconds of each turn alone."""
+    steady = plan.steps_to_steady
+    turns = plan.turns(steady + 1)
+    waits = plan.spread_waits(turns)
+    order = [(str(part), turn) for part, turn, _ in turns]
+    mapping = {str(number): part.processor for number, part in enumerate(plan.parts)}
+    spent = [
+        {str(number): [times[number, turn] for turn in range(part.turns)]}
+        for number, part in enumerate(plan.parts)
+    ]
+    each: dict[str, Sequence[float]] = {name: one for some in spent for name, one in some.items()}
+    cores = [each] * len(plan.processors)
+    graph = build_processor_graph(order, mapping, waits, steady + 1, cores, steady)
+    return Predicted(graph_period(graph), _latency(plan, times), _loads(plan, times))
+
+
+def _loads(plan: MappedPlan, times: Mapping[Turn, float]) -> tuple[float, ...]:
+    found = [0.0] * len(plan.processors)
+    for (part, _), seconds in times.items():
+        found[plan.parts[part].processor] += seconds
+    return tuple(found)
+
+
+def _latency(plan: MappedPlan, times: Mapping[Turn, float]) -> float:
+    """From the first turn of a frame alone to the last one: turns start when those that they wait for have ended."""
+    steps = plan.lag + 1
+    turns = plan.turns(steps)
+    ends: list[list[float]] = [[] for _ in plan.processors]
+    for (part, turn, frame), waits in zip(turns, plan.spread_waits(turns), strict=True):
+        mine = ends[plan.parts[part].processor]
+        start = max([ends[k][n - 1] for k, n in waits] + mine[-1:], default=0.0)
+        mine.append(start + (times[part, turn] if frame == 0 else 0.0))
+    return max(one[-1] for one in ends if one)

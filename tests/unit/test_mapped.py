@@ -1,0 +1,397 @@
+"""Networks on several processors: whatever turns overlap, outputs are those of one, each memory is as planned, and plans that
+would read other rows are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from threading import main_thread
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import csdfgen
+import runtime
+from csdfgen.backends import registry
+from csdfgen.backends.cuda import devices
+from csdfgen.backends.cuda.driver import Cuda
+from csdfgen.backends.device.backend import DeviceKernels
+from csdfgen.backends.registry import choose_backend
+from csdfgen.errors import InputError, PlanError, ScheduleError
+from csdfgen.goals.choice import choose_plan, run_options
+from csdfgen.goals.mapping import parse_mapping, planning_options, predict
+from csdfgen.model.network import Network
+from csdfgen.planning.mapped import MappedPlan, check_mapped, plan_mapped
+from runtime.mapped import MappedProgram
+from tests.builder import Graph
+from tests.command import Call, refused
+from tests.emulated_cuda import COMPILER, Emulated
+from tests.opencl_device import device_missing
+from tests.random_networks import models
+from tests.small_models import residual_classifier
+
+GOALS = pytest.mark.parametrize("pipelined", [False, True], ids=["latency", "throughput"])
+
+NUMPY = "numpy", "numpy:"
+"""Two processors that every machine has."""
+
+
+def made(
+    network: Network,
+    mapping: dict[str, int],
+    processors: tuple[str, ...] = NUMPY,
+    pipelined: bool = False,
+    rows: str = "1",
+) -> MappedPlan:
+    options = [
+        run_options({"result": "stored", "rows": rows, **planning_options(one)})
+        for one in processors
+    ]
+    return plan_mapped(
+        network,
+        processors,
+        mapping,
+        lambda part, number: choose_plan(part, options[number]),
+        pipelined=pipelined,
+        streamed=[choose_backend(one).shares_memory for one in options],
+    )
+
+
+def alternating(network: Network, run: int) -> dict[str, int]:
+    return {layer.name: at // run % 2 for at, layer in enumerate(network.layers)}
+
+
+def images(network: Network, count: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    return [
+        {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
+        for _ in range(count)
+    ]
+
+
+def branching() -> Network:
+    """Two branches behind a convolution, one of which is also an output, and a skip over three layers."""
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 4, 12, 8)), 8)
+    left, right = graph.conv(x, 8), graph.conv(graph.conv(x, 8), 8)
+    both = graph.node("Concat", left, right, axis=1, channels=16)
+    y = graph.node("Add", graph.conv(both, 8), x)
+    return csdfgen.load(graph.model(y, right))
+
+
+def in_any_order(
+    program: MappedProgram, feeds: list[dict[str, np.ndarray]], choose: Callable[..., int]
+) -> list[dict[str, np.ndarray]]:
+    """Frames whose turns are executed in any order that waits allow."""
+    plan, found = program.plan, program._begin(len(feeds))
+    turns = plan.turns(len(feeds) + plan.lag)
+    lists: list[list[int]] = [[] for _ in plan.processors]
+    for at, processor in enumerate(plan.processors_of(turns)):
+        lists[processor].append(at)
+    waits, done = plan.spread_waits(turns), [0] * len(lists)
+    while left := [k for k, one in enumerate(lists) if done[k] < len(one)]:
+        ready = [
+            k
+            for k in left
+            if all(done[other] >= count for other, count in waits[lists[k][done[k]]])
+        ]
+        assert ready, "nobody can go on"
+        chosen = choose(ready)
+        number, turn, frame = turns[lists[chosen][done[chosen]]]
+        if 0 <= frame < len(feeds):
+            program._execute(number, turn, frame, feeds[frame], found)
+        done[chosen] += 1
+    return found.outputs
+
+
+def check_outputs(
+    network: Network, feeds: list[dict[str, np.ndarray]], found: list[dict[str, np.ndarray]]
+) -> None:
+    whole = runtime.compile(csdfgen.plan(network, backend="numpy"))
+    for one, outputs in zip(feeds, found, strict=True):
+        for name, want in whole(one).items():
+            np.testing.assert_allclose(outputs[name], want, atol=1e-4, rtol=1e-4)
+
+
+# Execution ---------------------------------------------------------------------------------------
+
+
+@GOALS
+@pytest.mark.parametrize("run", [1, 2, 4])
+def test_every_order_that_waits_allow_gives_the_same_outputs(run: int, pipelined: bool) -> None:
+    network = branching()
+    plan = made(network, alternating(network, run), pipelined=pipelined)
+    feeds, program = images(network, 5), MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    for choose in (min, max, *[Random(seed).choice for seed in range(3)]):
+        check_outputs(network, feeds, in_any_order(program, feeds, choose))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_any_mapping_of_any_network(data: st.DataObject) -> None:
+    model: onnx.ModelProto = data.draw(models())
+    network = csdfgen.load(model)
+    if not network.layers or any(
+        o.tensor and o.tensor.name not in network.producer for o in network.outputs
+    ):
+        return
+    mapping = {layer.name: data.draw(st.integers(0, 1)) for layer in network.layers}
+    plan = made(network, mapping, pipelined=data.draw(st.booleans()))
+    feeds = images(network, 3)
+    program = MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    for name, touched in program.touched_bytes(feeds[0]).items():
+        assert touched <= plan.arenas()[plan.processors.index(name)]
+
+
+@GOALS
+def test_native_code_and_a_device(pipelined: bool) -> None:
+    if why := device_missing():
+        pytest.skip(why)
+    network = branching()
+    plan = made(network, alternating(network, 2), ("native", "opencl"), pipelined, rows="auto")
+    feeds, program = images(network, 4), MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    assert [*program.touched_bytes(feeds[0]).values()] == plan.arenas()
+
+
+@pytest.fixture
+def emulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+    """A device with a memory of its own."""
+    if COMPILER is None:
+        pytest.skip("the emulated device needs g++")
+    found = Emulated(tmp_path)
+    found.installed(monkeypatch)
+    devices.find_device.cache_clear()
+    kernels, others = DeviceKernels(Cuda(), "CUDA"), registry._made
+    monkeypatch.setattr(
+        registry,
+        "_made",
+        lambda name, *options: kernels if name == "cuda" else others(name, *options),
+    )
+    yield found
+    devices.find_device.cache_clear()
+
+
+@GOALS
+def test_what_a_device_copies_is_what_crosses(emulated: Emulated, pipelined: bool) -> None:
+    network = csdfgen.load(residual_classifier())
+    plan = made(network, alternating(network, 3), ("numpy", "cuda"), pipelined, rows="auto")
+    feeds, program = images(network, 3), MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    before, driven = emulated.copied, program.driven
+    program.run(feeds)
+    on_device = [
+        k for k, part in enumerate(plan.parts) if plan.processors[part.processor] == "cuda"
+    ]
+    crossing = sum(
+        one.tensor.nbytes * ((one.source in on_device) + len({*one.targets} & {*on_device}))
+        for one in plan.crossings
+    )
+    assert 0 < crossing == (emulated.copied - before) // len(feeds)
+    assert driven is not None and program.driven is not None
+    assert program.driven.since(driven).copied == emulated.copied - before
+
+
+def test_an_error_in_a_turn_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = branching()
+    program = MappedProgram(made(network, alternating(network, 2)))
+    turn, count = program._parts[1].run, cycle(range(3))
+
+    def broken(number: int) -> None:
+        if next(count) == 2:
+            raise PlanError("broken")
+        turn(number)
+
+    monkeypatch.setattr(program._parts[1], "run", broken)
+    with pytest.raises(PlanError, match="broken"):
+        program.run(images(network, 8))
+
+
+# Planted faults ----------------------------------------------------------------------------------
+
+
+def residual(pipelined: bool) -> MappedPlan:
+    network = csdfgen.load(residual_classifier())
+    return made(network, alternating(network, 3), pipelined=pipelined)
+
+
+@GOALS
+def test_every_wait_that_is_missing_or_too_short_is_refused(pipelined: bool) -> None:
+    plan, tried = residual(pipelined), 0
+    check_mapped(plan)
+    for turn, waits in plan.waits.items():
+        for number, (other, count) in enumerate(waits):
+            for fewer in ((), ((other, count - 1),)):
+                wrong = (*waits[:number], *fewer, *waits[number + 1 :])
+                tried += 1
+                with pytest.raises(ScheduleError, match=r"part .* waits for"):
+                    check_mapped(replace(plan, waits={**plan.waits, turn: wrong}))
+    assert tried >= 4
+
+
+@GOALS
+def test_a_copy_that_is_too_late_is_refused(pipelined: bool) -> None:
+    """By the check of the part, whose copying actor fires behind its reader, and where a part is executed before its rows are
+    there.
+    """
+    plan = residual(pipelined)
+    last = plan.parts[-1]
+    order = list(last.plan.order)
+    first = next(
+        at
+        for at, (actor, _) in enumerate(order)
+        if last.plan.conversion.actor[actor].kind == "input"
+    )
+    order[first], order[first + 1] = order[first + 1], order[first]
+    late = replace(last, plan=replace(last.plan, order=tuple(order)))
+    with pytest.raises((ScheduleError, PlanError)):
+        MappedProgram(replace(plan, parts=(*plan.parts[:-1], late)))
+    if pipelined:
+        early = replace(last, lag=last.lag - 1)
+        with pytest.raises(ScheduleError):
+            check_mapped(replace(plan, parts=(*plan.parts[:-1], early)))
+
+
+@GOALS
+def test_a_buffer_that_is_too_small_is_refused(pipelined: bool) -> None:
+    network = csdfgen.load(residual_classifier())
+    plan = made(network, alternating(network, 4), pipelined=pipelined)  # two parts
+    one, *others = plan.crossings
+    with pytest.raises(ScheduleError, match=f"of a pool of {plan.pool - 64}"):
+        check_mapped(replace(plan, pool=plan.pool - 64))
+    shifted = replace(one, offsets=(one.offsets[0], one.offsets[0] + 64, *one.offsets[2:]))
+    with pytest.raises(ScheduleError):
+        check_mapped(replace(plan, crossings=(shifted, *others)))
+    single = replace(one, offsets=one.offsets[:1])
+    with pytest.raises(ScheduleError):
+        check_mapped(replace(plan, crossings=(single, *others)))
+
+
+# Prediction --------------------------------------------------------------------------------------
+
+
+def test_periods_are_those_of_the_busiest_processor() -> None:
+    network = csdfgen.load(residual_classifier())
+    for pipelined, period in ((True, 7.0), (False, 7.0)):
+        plan = made(
+            network,
+            {layer.name: int(at > 2) for at, layer in enumerate(network.layers)},
+            pipelined=pipelined,
+        )
+        whole = {(part, 0): seconds for part, seconds in enumerate((3.0, 7.0))}
+        found = predict(
+            plan,
+            {
+                (k, t): whole[k, 0] / part.turns
+                for k, part in enumerate(plan.parts)
+                for t in range(part.turns)
+            },
+        )
+        assert found.loads == pytest.approx((3, 7))
+        assert found.period == pytest.approx(period)
+        assert found.latency == pytest.approx(10) if pipelined else 7 < found.latency < 10
+
+
+def test_three_parts_overlap_only_in_a_pipeline() -> None:
+    """One processor, another one, and the first one again: with steps, it works on two frames in turn."""
+    network = csdfgen.load(residual_classifier())
+    mapping = {layer.name: int(at in (2, 3)) for at, layer in enumerate(network.layers)}
+    for pipelined in (False, True):
+        plan = made(network, mapping, pipelined=pipelined)
+        times = {
+            (k, t): (2.0, 4.0, 2.0)[k] / p.turns
+            for k, p in enumerate(plan.parts)
+            for t in range(p.turns)
+        }
+        assert len(plan.parts) == 3
+        found = predict(plan, times).period
+        assert found == pytest.approx(4.0) if pipelined else found > 4.5
+
+
+# The command -------------------------------------------------------------------------------------
+
+
+def test_mappings_are_read(tmp_path: Path) -> None:
+    network = csdfgen.load(residual_classifier())
+    names = [layer.name for layer in network.layers]
+    processors, mapping = parse_mapping(f"{names[2]}=opencl:1,{names[4]}=native", network)
+    assert processors == ("native", "opencl:1") and [mapping[n] for n in names[:5]] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+    ]
+    file = tmp_path / "map.json"
+    file.write_text(json.dumps({names[0]: "numpy", names[1]: "native"}))
+    assert parse_mapping(str(file), network)[0] == ("numpy", "native")
+    for text, why in (
+        ("conv9=native", "'conv9' is no layer of"),
+        ("conv1=gpu", "is not LAYER=DEVICE"),
+        ("conv1", "is not LAYER=DEVICE"),
+    ):
+        with pytest.raises(InputError, match=why):
+            parse_mapping(text, network)
+    for content, why in (
+        ('{"conv1": "gpu"}', "none of native"),
+        ("[1]", "no JSON object"),
+        ("{}", "no JSON object"),
+    ):
+        file.write_text(content)
+        with pytest.raises(InputError, match=why):
+            parse_mapping(str(file), network)
+
+
+def test_the_command(call: Call, tmp_path: Path) -> None:
+    onnx.save(residual_classifier(), tmp_path / "m.onnx")
+    command = "run", "m.onnx", "--map", "conv2=numpy", "--check"
+    found = call(*command, "--goal", "throughput", "--json", "--output", "y.npz").json
+    assert [one["planned_bytes"] for one in found["processors"]] == [
+        one["measured_bytes"] for one in found["processors"]
+    ]
+    assert found["check"][0]["equal"] and found["slots_bytes"] == 2 * found["crossing_bytes"] > 0
+    assert (tmp_path / "y.npz").exists() and "period" in call(*command).out
+    for more, why in (
+        (("--map", "nothing=numpy"), "m.onnx: 'nothing' is no layer"),
+        (("--map", "conv2=numpy", "--goal", "memory"), "--map has the goals"),
+        (("--map", "conv2=numpy", "--frames", "2"), "leave --frames out"),
+        (("--map", "conv2=numpy", "--layers"), "leave --layers out"),
+        (("--map", "conv2=numpy", "--batch", "2"), "2 images a frame"),
+        (("--map", "missing.json"), "is not LAYER=DEVICE"),
+    ):
+        assert why in refused(call("run", "m.onnx", *more))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of Windows are others")
+def test_it_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors end the turns that they have begun, and begin no other."""
+    network = branching()
+    program = MappedProgram(made(network, alternating(network, 2)))
+    turn, turns = program._parts[1].run, list[int]()
+
+    def interrupting(number: int) -> None:
+        turns.append(number)
+        if len(turns) == 3:
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        turn(number)
+
+    monkeypatch.setattr(program._parts[1], "run", interrupting)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.run(images(network, 1) * 10_000, same=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(turns) < 10_000
