@@ -72,6 +72,12 @@ refuses, before that version.
 """
 
 
+def named_outputs(of: Layer | Sequence[Tensor]) -> list[Tensor]:
+    """Outputs without states that are no outputs of the node."""
+    outputs = of.outputs if isinstance(of, Layer) else of
+    return [one for one in outputs if ":o" not in one.name]
+
+
 @dataclass(frozen=True)
 class Sample:
     """One node: operator, inputs (Arg: computed; array: constant; None: absent), attributes, opset."""
@@ -139,7 +145,7 @@ class Sample:
 
     def model(self, of: Layer | Sequence[Tensor]) -> onnx.ModelProto:
         """The node as a model of its own, with these outputs; constants are initializers."""
-        outputs = of.outputs if isinstance(of, Layer) else of
+        outputs = named_outputs(of)
         names = [f"i{k}" if i is not None else "" for k, i in enumerate(self.inputs)]
         while names and not names[-1]:
             names.pop()
@@ -182,7 +188,7 @@ class Sample:
         """onnxruntime's outputs, filled up where it finds fewer positions than there can be; onnx's reference evaluator
         where onnxruntime has no kernel.
         """
-        outputs = of.outputs if isinstance(of, Layer) else of
+        outputs = named_outputs(of)
         found = self._reference(of, feeds)
         if self.op_type not in SELECTING:
             return found
@@ -283,7 +289,7 @@ def run_in_slabs(
     """All phases at `height` rows each; the kernel is handed copies of the declared rows only.
 
     strided: results lie inside wider rows, as in a concatenation that is a view.
-    Returns the outputs in ONNX axis order.
+    Returns the outputs of the node in ONNX axis order.
     """
     operator = sample.operator
     stored = _in_storage(layer, feeds)
@@ -315,7 +321,7 @@ def run_in_slabs(
         assert (wide[..., 0] == untouched).all() and (wide[..., 1 + width :] == untouched).all(), (
             "wrote beside its slab"
         )
-    return [t.to_onnx(o) for t, o in zip(layer.outputs, outs, strict=True)]
+    return [t.to_onnx(o) for t, o in zip(named_outputs(layer), outs, strict=False)]
 
 
 def heights(layer: Layer) -> list[int]:

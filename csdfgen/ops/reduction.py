@@ -10,7 +10,7 @@ slab into the state, whose sums are of the accumulator's type (float32 for float
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -211,9 +211,13 @@ def _build_cumulative(node: Node) -> Layer:
         raise ModelError(f"'axis' holds {len(given)} numbers, {node.op_type} runs along 1 axis")
     settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
     output = Tensor(node.outputs[0], tensor.shape, tensor.format, tensor.row_axis)
-    return one_input_layer(
-        node, tensor, output, axes=normalize_axes(given, len(tensor.shape)), **settings
-    )
+    axes = normalize_axes(given, len(tensor.shape))
+    layer = one_input_layer(node, tensor, output, axes=axes, **settings)
+    if _within_rows(layer) or settings["reverse"]:
+        return layer
+    shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
+    state = Tensor(f"{node.name}:{output.name}", shape, accumulator_format(layer), tensor.row_axis)
+    return replace(layer, outputs=(output, state))
 
 
 def _within_rows(layer: Layer) -> bool:
@@ -226,16 +230,25 @@ def _mode(layer: Layer) -> Mode:
     return Mode.ROWS if _within_rows(layer) else Mode.ACCUMULATE
 
 
-def _mode_without_state(layer: Layer) -> Mode:
-    return Mode.ROWS if _within_rows(layer) else Mode.WHOLE
+def _has_state(layer: Layer) -> bool:
+    """Whether phases hand on what is joined so far, beside their rows."""
+    return len(layer.outputs) > 1
+
+
+def _goes_by_rows(layer: Layer) -> bool:
+    return _within_rows(layer) or _has_state(layer)
+
+
+def _mode_of_whole(layer: Layer) -> Mode:
+    return Mode.ROWS if _goes_by_rows(layer) else Mode.WHOLE
 
 
 def _window(layer: Layer) -> Window:
-    return Window(1) if _within_rows(layer) else Window(layer.computed(0).rows)
+    return Window(1) if _goes_by_rows(layer) else Window(layer.computed(0).rows)
 
 
 def _read(layer: Layer, out: Rows) -> Rows:
-    return out if _within_rows(layer) else Rows(0, layer.computed(0).rows)
+    return out if _goes_by_rows(layer) else Rows(0, layer.computed(0).rows)
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -307,6 +320,8 @@ _CUMULATIVE: Mapping[str, tuple[np.ufunc, int, int]] = {
 
 
 def _cumulative(layer: Layer, work: Work) -> list[Call]:
+    if _has_state(layer):
+        return _cumulate_rows(layer, work)
     (dim,) = slab_dims(layer.computed(0), layer.attributes["axes"])
     source, target = np.moveaxis(work.slab, dim, 0), np.moveaxis(work.result, dim, 0)
     if layer.attributes["reverse"]:
@@ -318,6 +333,19 @@ def _cumulative(layer: Layer, work: Work) -> list[Call]:
     if len(source) == 1:
         return [first]
     return [first, (function.accumulate, (source[:-1], 0, None, target[1:]))]
+
+
+def _cumulate_rows(layer: Layer, work: Work) -> list[Call]:
+    """Row by row, so that the height of slabs changes nothing."""
+    function, neutral, _ = _CUMULATIVE[layer.op_type]
+    target, state = work.results
+    calls: list[Call] = []
+    if work.phase.first:
+        calls.append((np.copyto, (state, constant(neutral, state.dtype))))
+    for row in range(len(target)):
+        add, copy = (function, (state, work.slab[row], state)), (np.copyto, (target[row], state[0]))
+        calls += [copy, add] if layer.attributes["exclusive"] else [add, copy]
+    return calls
 
 
 def _in_float32(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
@@ -344,12 +372,11 @@ def _reduction(op_type: str) -> Operator:
     )
 
 
-_WITHOUT_STATE: Mapping[str, Any] = {
+_WHOLE: Mapping[str, Any] = {
     "input_rows": _input_rows,
-    "mode": _mode_without_state,
+    "mode": _mode_of_whole,
     "window": _window,
     "shift_invariant": True,
-    "structure": "row-phased; whole along the row axis",
 }
 
 OPERATORS: tuple[Operator, ...] = (
@@ -362,7 +389,8 @@ OPERATORS: tuple[Operator, ...] = (
             cost=_cost,
             attributes=MappingProxyType({"axis": 0, "keepdims": 1, "select_last_index": 0}),
             notes="The output holds only the index, so the search cannot accumulate.",
-            **_WITHOUT_STATE,
+            structure="row-phased; whole along the row axis",
+            **_WHOLE,
         )
         for op_type in _SEARCHES
     ),
@@ -375,7 +403,10 @@ OPERATORS: tuple[Operator, ...] = (
             since=since,
             constant_inputs=frozenset({1}),
             attributes=MappingProxyType({"exclusive": 0, "reverse": 0}),
-            **_WITHOUT_STATE,
+            held=lambda layer: frozenset({1} if _has_state(layer) else ()),
+            structure="row-phased; whole if backwards along the row axis",
+            notes="Along the row axis each phase updates a state.",
+            **_WHOLE,
         )
         for op_type, (_, _, since) in _CUMULATIVE.items()
     ),

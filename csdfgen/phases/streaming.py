@@ -87,9 +87,6 @@ def find_row_rule(layer: Layer) -> RowRule | str | None:
     if len(middle) < 4:
         return None
     reads = [read_rows(layer, row) for row in middle]
-    heights = [tensor.rows for tensor in layer.inputs if tensor is not None]
-    if any(n > 1 and {one[k] for one in reads} == {(0, n)} for k, n in enumerate(heights)):
-        return _WHOLE
     kinds = [_find_kinds(layer, row) for row in middle]
     steps = [
         (step, moves)
@@ -106,7 +103,7 @@ def find_row_rule(layer: Layer) -> RowRule | str | None:
         return "computes a row in a way that depends on its number"
     rule = _anchor(first, reads, kinds, *alike[0])
     ends = {*range(min(count, 2 * _STEP)), *range(max(0, count - 2 * _STEP), count)}
-    within = all(_is_within(read_rows(layer, row), rule.read(row)) for row in ends)
+    within = all(_is_within(read_rows(layer, row), rule.read(row), rule.moves) for row in ends)
     return rule if within else "reads other rows at the ends of an image than in its middle"
 
 
@@ -130,7 +127,7 @@ def _find_moves(reads: Sequence[Reads], step: int) -> tuple[int, ...] | None:
         if moves - {(by, by)} or not isinstance(by, int):
             return None
         found.append(by)
-    return tuple(found) if min(found, default=0) > 0 else None
+    return tuple(found) if max(found, default=0) > 0 else None
 
 
 def _anchor(
@@ -142,10 +139,12 @@ def _anchor(
     return RowRule(moves, tuple(turned), tuple(kinds[k] for k in at))
 
 
-def _is_within(reads: Reads, rule: Reads) -> bool:
-    """Whether rows that are read are among those of the rule."""
-    pairs = zip(reads, rule, strict=True)
-    return all(a is None or (b is not None and b[0] <= a[0] and a[1] <= b[1]) for a, b in pairs)
+def _is_within(reads: Reads, rule: Reads, moves: Iterable[int]) -> bool:
+    """Whether rows that are read are among those of the rule; of operands that it does not move, all are there."""
+    return all(
+        a is None or not by or (b is not None and b[0] <= a[0] and a[1] <= b[1])
+        for a, b, by in zip(reads, rule, moves, strict=True)
+    )
 
 
 def has_end_of_its_own(layer: Layer) -> bool:
@@ -191,12 +190,14 @@ def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obs
 
 FIXED_HEIGHT = "plan images of one height instead"
 
-_REDUCTIONS = ("Global", "Reduce", "QLinearGlobal")
+_REDUCTIONS = ("Global", "Reduce", "QLinearGlobal", "GRU", "LSTM", "RNN", "Scan")
 """How names of operators begin whose results over all rows are no larger for more rows."""
 
 
 class _Found:
-    """What is known of tensors: of which are rows there, one after the other, and which are there at the end alone."""
+    """What is known of tensors: of which are rows there, one after the other, and which are there at the end alone; others are
+    there from the start.
+    """
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -214,8 +215,6 @@ class _Found:
         for one in operands:
             if one.name in self.at_the_end:
                 return f"needs '{one.name}', which is not known before the last row"
-            if one.name not in self.by_rows:
-                return f"needs all of '{one.name}', which has no rows that stream"
         return "is in a branch of an If" if layer.guards else self._refuse_rows(layer)
 
     def _refuse_rows(self, layer: Layer) -> str | None:
@@ -230,14 +229,14 @@ class _Found:
         self.at_the_end |= {name for k, name in enumerate(outputs) if k in held}
         self.by_rows |= {name for k, name in enumerate(outputs) if k not in held}
         rule = find_row_rule(layer)
-        return rule if isinstance(rule, str) else None
+        if not isinstance(rule, RowRule):
+            return rule
+        moves = zip((one.name for one in layer.inputs if one is not None), rule.moves, strict=True)
+        return _WHOLE if any(not by and name in self.by_rows for name, by in moves) else None
 
     def find_way_out(self, layer: Layer) -> str:
         """What can be done instead."""
         inputs = {one.name for one in self.network.inputs}
-        for one in layer.inputs:
-            if one and one.name in inputs - self.by_rows:
-                return f"make it a constant: --fix {one.name}=VALUE"
         before = [one.name for one in layer.inputs if one and one.name in self.by_rows - inputs]
         if not before:
             return FIXED_HEIGHT

@@ -71,11 +71,11 @@ _WORTH = 0.98
 class Loop:
     """An order that repeats and where its rows lie, in images of any height.
 
-    before: firings of each actor in front of the period at 0, of those that fire in it. word: names of the actors that fire in
-    a period. fine: see `Phased`. scratch: bytes of it for each firing of an actor. arena: bytes. peak: bytes alive at most in
-    a period. bound: lower bound of the peak of every order of a period between two states that were tried. rows: of the first
-    input in a period. turn: periods after which all offsets repeat. start: firings of the order by which no row in front of
-    the image would be alive.
+    before: firings of each actor in front of the period at 0, of those that fire in it or once in front. word: names of the
+    actors that fire in a period. fine: see `Phased`. scratch: bytes of it for each firing of an actor. arena: bytes. peak:
+    bytes alive at most in a period. bound: lower bound of the peak of every order of a period between two states that were
+    tried. rows: of the first input in a period. turn: periods after which all offsets repeat. start: firings of the order by
+    which no row in front of the image would be alive.
     """
 
     before: Mapping[str, int]
@@ -167,12 +167,13 @@ def make_loop(period: Period, arena: int, tables: Tables) -> Loop:
     stored = {one.name for one in phased.buffers} | {*map(workspace_name, phased.scratch)}
     if stored != tables.keys():
         raise PlanError(f"has {len(tables)} tables of offsets, {len(stored)} buffers are needed")
-    actors, used = phased.conversion.actors, np.flatnonzero(repeated.shares).tolist()
+    actors = phased.conversion.actors
+    repeats, fronts = (np.flatnonzero(one).tolist() for one in (repeated.shares, repeated.front))
     turns = [rows // gcd(rows, one.rows) for one in parts for rows, _ in [tables[one.name]]]
     return Loop(
-        {actors[k].name: int(repeated.before[k]) for k in used},
+        {actors[k].name: int(repeated.before[k]) for k in (*repeats, *fronts)},
         tuple(actors[k].name for k in repeated.word.tolist()),
-        _rows(actors[used[0]].writes[0].complete, int(repeated.shares[used[0]])),
+        _rows(actors[repeats[0]].writes[0].complete, int(repeated.shares[repeats[0]])),
         lcm(*turns),
         max(int(one.gone.max()) for one in parts) - repeated.length,
         phased.fine,
@@ -346,7 +347,8 @@ def _place_lasting(period: Period, total: int, tables: Tables) -> int:
     """Bytes with all that has no rows which repeat, for which places are added: behind the others, states that stay from the
     first row to the last, and over the others, which are gone then, what is computed behind the last row.
     """
-    phased, shares = period.phased, period.repeated.shares
+    phased, repeated = period.phased, period.repeated
+    stay = (repeated.shares > 0) | repeated.front
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
     rest = [
         (one.name, one.writers[0].actor, one.rows, one.rows * one.row_bytes)
@@ -359,7 +361,7 @@ def _place_lasting(period: Period, total: int, tables: Tables) -> int:
     found = []
     for name, actor, rows, size in rest:
         if name not in tables:
-            stays = int(shares[number[actor]] > 0)
+            stays = int(stay[number[actor]])
             found.append((name, rows, stays, ends[stays]))
             ends[stays] += -(-size // alignment) * alignment
     behind = max(total, ends[0])

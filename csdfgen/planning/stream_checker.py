@@ -4,8 +4,8 @@ The order stands on a circle: the firing n of an actor that fires N times in a p
 (n div N). An image has the firings that exist, so that its rows live no longer than those of an image without ends. So it
 is enough that, in the middle of one image, actors fire as often as they use rows up, every row is written before it is read,
 rows and their lifetimes repeat with the period, and that on the circle no byte belongs to two rows at a time
-(docs/model.md). Buffers whose rows do not repeat are states, which own their bytes all the time, or belong to actors that
-fire once, after all others.
+(docs/model.md). Buffers whose rows do not repeat are states or belong to actors that fire once, in front of all others, and
+own their bytes all the time; or to actors that fire once, after all others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check_loop(
         if found is None:
             low = min(table[1].values())
             high = max(_offsets(table, buffer.rows, buffer.row_bytes)) + buffer.row_bytes
-            lasting.append((buffer.name, actor in order.shares, low, high))
+            lasting.append((buffer.name, actor in order.stay, low, high))
         else:
             circling.append(found)
     ends = [one.high for one in circling] + [high for *_, high in lasting]
@@ -100,12 +100,16 @@ class _Order:
             turn, at = np.divmod(np.arange(len(self.works[name].phases)) - before[name], share)
             self.times[name] = turn * self.length + places[name][at]
         end = 1 + max(int(one.max()) for one in self.times.values())
+        self.stay = {*self.shares, *(name for name, count in before.items() if count > 0)}
+        start = min(int(one.min()) for one in self.times.values()) - len(self.works)
         for k, work in enumerate(draft.conversion.actors):
             if work.name not in self.shares and len(work.phases) > 1:
                 raise ScheduleError(
                     f"'{work.name}' fires {len(work.phases)} times, but in no period"
                 )
-            self.times.setdefault(work.name, np.array([end + k]))
+            self.times.setdefault(
+                work.name, np.array([(start if work.name in self.stay else end) + k])
+            )
         self.rows = {
             write.tensor.name: self._rows(work, write.complete)
             for work in draft.conversion.actors

@@ -123,9 +123,10 @@ class StreamFile:
         names = [work.name for work in conversion.actors]
         shares = conversion_shares(conversion)
         used = [name for name, share in zip(names, shares, strict=True) if share]
-        if used != list(self.before):
-            raise PlanError(f"has {len(self.before)} actors in a period, here are {len(used)}")
-        word = np.array([names.index(name) for name in used])[np.array(self.word)]
+        given = list(self.before)
+        if used != given[: len(used)] or not {*given} <= {*names}:
+            raise PlanError(f"has {len(given)} actors in a period, here are {len(used)}")
+        word = np.array([names.index(name) for name in given])[np.array(self.word)]
         if (np.bincount(word, minlength=len(names)) != shares).any():
             raise PlanError(f"fires {len(word)} times in a period, {int(shares.sum())} are needed")
         before = np.array([self.before.get(name, 0) for name in names])

@@ -67,6 +67,8 @@ def build_period_graph(
     channels = []
     for target in middle.values():
         for read in target.work.reads:
+            if read.tensor.name not in writer:
+                continue  # it is there from the start
             source, write = writer[read.tensor.name]
             unit, size = token_unit(read.tensor, tokens)
             name = number_unused_name(f"{read.tensor.name}->{target.work.name}", names)

@@ -31,7 +31,7 @@ def read_heights(source: Any, network: Network, *, across: int = 0) -> Callable[
 
 
 def _shape(tensor: Tensor, rows: int, of: int, across: int) -> Shape:
-    if tensor.row_axis is None:
+    if tensor.row_axis is None or tensor.rows == 1:
         return tensor.shape
     axis = tensor.row_axis + across
     scaled, rest = divmod(tensor.shape[axis] * rows, of)

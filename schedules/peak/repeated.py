@@ -31,7 +31,8 @@ _ROUNDS = 4
 @dataclass(frozen=True, eq=False)
 class Repeated:
     """An order over all integers. before: firings of each actor before the period at 0. word: the actors that fire in a
-    period, in order. shares: firings of each actor in a period, 0 for those that fire after all others.
+    period, in order. shares: firings of each actor in a period, 0 for those that fire once: in front of all others if `before`
+    counts it, else after all others.
     """
 
     before: Array
@@ -42,6 +43,11 @@ class Repeated:
     def length(self) -> int:
         """Firings of a period."""
         return len(self.word)
+
+    @property
+    def front(self) -> Array:
+        """Of each actor whether it fires once, in front of all others."""
+        return (self.shares == 0) & (self.before > 0)
 
     def times(self, actor: int, firings: Array) -> Array:
         """When an actor fires, counted in firings of all actors over all integers."""
@@ -60,26 +66,31 @@ class Repeated:
 
     def restricted(self, phases: Sequence[int]) -> Array:
         """The order of the firings that exist, numbered by actors with so many phases."""
-        base, after = np.cumsum([0, *phases]), np.flatnonzero(self.shares == 0)
-        inside = np.flatnonzero(self.shares).tolist()
+        base = np.cumsum([0, *phases])
+        front, inside, after = (
+            np.flatnonzero(one).tolist()
+            for one in (self.front, self.shares, (self.shares == 0) & ~self.front)
+        )
         at = [self.times(k, np.arange(phases[k])) for k in inside]
-        firings = [np.arange(base[k], base[k + 1]) for k in (*inside, *after.tolist())]
+        firings = [np.arange(base[k], base[k + 1]) for k in (*inside, *front, *after)]
         order = np.concatenate(firings[: len(inside)])[
             np.argsort(np.concatenate(at), kind="stable")
         ]
-        return np.concatenate([order, *firings[len(inside) :]])
+        ends = firings[len(inside) :]
+        return np.concatenate([*ends[: len(front)], order, *ends[len(front) :]])
 
 
 def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
-    """Firings of each actor in the shortest period, 0 for actors with one phase that only such actors wait for. phases: by the
-    names of actors, in order. Raises ScheduleError for actors whose waits do not repeat.
+    """Firings of each actor in the shortest period, 0 for actors with one phase that only such actors wait for, or that wait for
+    such actors alone. phases: by the names of actors, in order. Raises ScheduleError for actors whose waits do not repeat.
     """
     names, counts = [*phases], [*phases.values()]
     links = tuple(links)
-    ends = _find_ends(counts, links)
+    fronts, ends = find_once(counts, links)
+    once = fronts | ends
     near: dict[int, list[tuple[int, Fraction]]] = {k: [] for k in range(len(phases))}
     for link in links:
-        if link.target not in ends:
+        if not once & {link.source, link.target}:
             rate = _rate(link)
             if rate is None:
                 how = "in no pattern that repeats" if len(link.counts) > 1 else "as a whole"
@@ -88,7 +99,7 @@ def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
                 )
             near[link.source].append((link.target, 1 / rate))
             near[link.target].append((link.source, rate))
-    first = min(set(near) - ends, default=0)
+    first = min(set(near) - once, default=0)
     found, waiting = {first: Fraction(1)}, deque([first])
     while waiting:
         actor = waiting.popleft()
@@ -99,8 +110,8 @@ def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
                 raise ScheduleError(
                     f"'{names[actor]}' and '{names[other]}' fire at rates that do not fit together"
                 )
-    if len(found) + len(ends) < len(phases):
-        apart = next(name for k, name in enumerate(names) if k not in {*found, *ends})
+    if len(found) + len(once) < len(phases):
+        apart = next(name for k, name in enumerate(names) if k not in {*found, *once})
         raise ScheduleError(f"'{apart}' and '{names[first]}' have no period together")
     scale = lcm(*(rate.denominator for rate in found.values()))
     whole = {actor: int(rate * scale) for actor, rate in found.items()}
@@ -108,16 +119,22 @@ def find_shares(phases: Mapping[str, int], links: Iterable[Link]) -> Array:
     return np.array([whole.get(k, 0) // least for k in range(len(phases))], np.int64)
 
 
-def _find_ends(counts: Sequence[int], links: Iterable[Link]) -> set[int]:
-    """Actors with one phase that only such actors wait for; those that wait come behind."""
-    waiting: dict[int, set[int]] = {k: set() for k in range(len(counts))}
+def find_once(counts: Sequence[int], links: Iterable[Link]) -> tuple[set[int], set[int]]:
+    """Actors with one phase: (those that wait for such actors alone, those that only such actors wait for, which are no others).
+    Actors that wait come behind those that they wait for.
+    """
+    near: tuple[dict[int, set[int]], ...] = ({}, {})
     for link in links:
-        waiting[link.source].add(link.target)
-    ends: set[int] = set()
-    for k in reversed(range(len(counts))):
-        if counts[k] == 1 and waiting[k] <= ends:
-            ends.add(k)
-    return ends
+        near[0].setdefault(link.target, set()).add(link.source)
+        near[1].setdefault(link.source, set()).add(link.target)
+    found: tuple[set[int], set[int]] = (set(), set())
+    for one, others, order in zip(
+        found, near, (range(len(counts)), reversed(range(len(counts)))), strict=True
+    ):
+        for k in order:
+            if counts[k] == 1 and others.get(k, set()) <= one:
+                one.add(k)
+    return found[0] - found[1], found[1]
 
 
 def _rate(link: Link) -> Fraction | None:
@@ -134,6 +151,7 @@ def _rate(link: Link) -> Fraction | None:
 def find_repeated(problem: Problem, order: Array, shares: Array) -> Repeated:
     """The period in the middle of an order. Raises ScheduleError if it does not repeat there."""
     actors = problem.actor[order]
+    fronts, _ = find_once(problem.phases, problem.links)
     word = actors[shares[actors] > 0]
     length = int(shares.sum())
     same = np.zeros(1, bool) if len(word) <= length else word[:-length] == word[length:]
@@ -145,7 +163,7 @@ def find_repeated(problem: Problem, order: Array, shares: Array) -> Repeated:
                 f"the order of {len(word):,} firings repeats for {stop - start:,}, less than a period of {length:,}"
             )
         start += (stop - start - length) // 2
-        before = np.bincount(word[:start], minlength=len(shares))
+        before = np.bincount([*fronts, *word[:start].tolist()], minlength=len(shares))
         found = Repeated(before, word[start : start + length], shares)
         if (np.bincount(found.word, minlength=len(shares)) == shares).all():
             break  # firings of some actors alone repeat, too

@@ -122,7 +122,8 @@ def kernels_of(backend: str) -> Backend:
 
 def right(found: list[np.ndarray], wanted: list[np.ndarray], way: object) -> None:
     """What was computed is what is wanted. way: how it was computed."""
-    for got, want in zip(found, wanted, strict=True):
+    assert len(found) >= len(wanted)  # states without a name come last
+    for got, want in zip(found, wanted, strict=False):
         close(got, want, way)
 
 
