@@ -229,17 +229,19 @@ def plan_stream(
     *,
     shapes: AskedShapes | None = None,
     fix: AskedValues | None = None,
+    passes: int = 1,
     **given: Any,
 ) -> StreamPlan:
     """The plan of a network for images of any height, in one arena: an order of firings that repeats.
 
     network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
-    shapes: of inputs at any height. fix: see `csdfgen.load`.
+    shapes: of inputs at any height. fix: see `csdfgen.load`. passes: how often rows may be read, so that layers can depend on
+    means and other results of all rows.
     Raises PlanError for a network that needs all rows at once, and as `load`.
     """
     from csdfgen.backends.registry import choose_backend, resolve_backend
     from csdfgen.model.network import Network
-    from csdfgen.planning.streams import find_stream
+    from csdfgen.planning.streams import find_passes
     from csdfgen.reading.heights import read_heights
     from csdfgen.reading.loader import load
 
@@ -248,7 +250,8 @@ def plan_stream(
     given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})
     with prefix_errors(_name(one)):
-        return find_stream(read_heights(source, one), options, choose_backend(options))
+        at_height = read_heights(source, one)
+        return find_passes(at_height, options, choose_backend(options), passes)
 
 
 def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:

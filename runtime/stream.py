@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -228,17 +229,39 @@ class StreamProgram:
         made = Chunk(turns, 0, len(segments)).rows(segments.made, self.turns.made)
         return dict(zip(self.outputs, made, strict=True))
 
-    def open(self, resume: bytes | None = None) -> Stream:
-        """A stream from its first row on, or from where another one was saved. Raises InputError for what no stream of this
-        program has saved.
+    def open(
+        self, resume: bytes | None = None, given: Mapping[str, np.ndarray] = MappingProxyType({})
+    ) -> Stream:
+        """A stream from its first row on, or from where another one was saved. given: of inputs without rows, or other things,
+        by name. Raises InputError for what no stream of this program has saved.
         """
-        return Stream(self, resume)
+        stream = Stream(self, resume)
+        stream.push({name: given[name] for name in self.inputs if name in given})
+        return stream
+
+    @cached_property
+    def once(self) -> frozenset[int]:
+        """Numbers of the inputs that are given once."""
+        return frozenset(k for k, rows in enumerate(self.turns.fed) if not rows)
+
+    def read_earlier(self, read: Callable[[], Iterable[Rows]]) -> dict[str, np.ndarray]:
+        """The results of earlier passes over all rows, which are inputs. read: gives all rows once more."""
+        found: dict[str, np.ndarray] = {}
+        for plan in self.plan.earlier:
+            stream = StreamProgram(plan, kernels=self.kernels).open(given=found)
+            for rows in read():
+                stream.push(rows)
+            found |= stream.finish()
+        return found
 
     def stream(self, source: Rows | Iterable[Rows]) -> Iterator[dict[str, np.ndarray]]:
         """Rows of the outputs, each time that some are complete, as new arrays. source: rows, array by array, or an array of
-        all. Raises InputError as `Stream.push` and `Stream.finish`.
+        all. Raises InputError as `Stream.push` and `Stream.finish`, and for a source that cannot be read again where the plan
+        has several passes.
         """
-        stream = self.open()
+        if self.plan.earlier and iter(source) is source:
+            raise InputError("rows are read several times; give an array, or a list of arrays")
+        stream = self.open(given=self.read_earlier(lambda: self._pieces(source)))
         for rows in self._pieces(source):
             found = stream.push(rows)
             if found:
@@ -400,7 +423,9 @@ class Stream:
         """Number of an input -> its rows. Raises InputError."""
         tensors = self.program.inputs
         given = rows if isinstance(rows, Mapping) else {next(iter(tensors)): rows}
-        if not isinstance(rows, Mapping) and len(tensors) > 1:
+        pushed = self._pushed()
+        missing = [k for k in range(1, len(tensors)) if k not in self.program.once or not pushed[k]]
+        if not isinstance(rows, Mapping) and missing:
             raise InputError(
                 f"one array for {len(tensors)} inputs; give a dict with {', '.join(tensors)}"
             )
@@ -419,8 +444,8 @@ class Stream:
                 raise InputError(
                     f"input '{name}' has shape {array.shape}, the network takes {wanted}"
                 )
-            if tensor.row_axis is None and self._pushed()[number]:
-                raise InputError(f"input '{name}' has no axis of rows, and was given before")
+            if number in self.program.once and pushed[number]:
+                raise InputError(f"input '{name}' has no rows that stream, and was given before")
             if array.size:
                 found[number] = tensor, array
         return found

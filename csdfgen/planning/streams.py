@@ -11,16 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, ScheduleError
+from csdfgen.errors import (
+    CsdfgenError,
+    InputError,
+    ModelError,
+    PlanError,
+    ScheduleError,
+    option,
+)
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
+from csdfgen.phases.passes import split_passes
 from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
 from csdfgen.planning.buffers import ARENA, workspace_buffer
 from csdfgen.planning.plan import Plan
@@ -45,7 +53,8 @@ class StreamPlan:
     phased: the image in which the order was found. period: rows of the first input in a period. turn: rows of it after which
     firings have the same offsets again: a multiple of the period. first: rows of it after which no firing reaches rows in
     front of the image, or places that they would have: where turns begin to repeat. least: rows of the lowest image in
-    which a whole turn follows, before any firing reaches rows behind the image.
+    which a whole turn follows, before any firing reaches rows behind the image. earlier: passes over all rows in front of
+    this one, whose results it takes as inputs.
     """
 
     phased: Phased = field(repr=False)
@@ -55,6 +64,7 @@ class StreamPlan:
     first: int
     least: int
     _at_height: AtHeight = field(repr=False)
+    earlier: tuple[StreamPlan, ...] = ()
 
     @property
     def conversion(self) -> Conversion:
@@ -156,6 +166,26 @@ class StreamPlan:
         return rows - turns * self.turn, turns
 
 
+def find_passes(
+    at_height: AtHeight, options: PlanOptions, kernels: Backend, most: int
+) -> StreamPlan:
+    """The plan of the last of at most so many passes over all rows. Raises as `find_stream`."""
+
+    @lru_cache(maxsize=4)
+    def split(rows: int) -> tuple[Network, ...]:
+        return split_passes(at_height(rows))
+
+    count = len(split(_HEIGHTS[0])) if most > 1 else 1
+    if not 1 < count <= most:
+        return find_stream(at_height, options, kernels)
+
+    def plan_pass(number: int) -> StreamPlan:
+        return find_stream(lambda rows: split(rows)[number], options, kernels)
+
+    *earlier, last = map(plan_pass, range(count))
+    return replace(last, earlier=tuple(earlier))
+
+
 def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> StreamPlan:
     """The plan of images of any height of a network. Raises PlanError if it cannot stream, or no order repeats."""
     failed: CsdfgenError | None = None
@@ -180,8 +210,13 @@ def _check_laws(network: Network, taller: Network) -> None:
     if network.batch > 1:
         raise PlanError(f"streams are of one image at a time; the network takes {network.batch}")
     obstacle = find_stream_obstacle(network, taller)
-    if obstacle is not None:
-        raise PlanError(str(obstacle))
+    if obstacle is None:
+        return
+    pairs = list(zip(split_passes(network), split_passes(taller), strict=False))
+    if len(pairs) > 1 and not any(find_stream_obstacle(*pair) for pair in pairs):
+        way = f"{option('passes', len(pairs))} reads all rows {len(pairs)} times, if they can be read again"
+        obstacle = obstacle._replace(way_out=way)
+    raise PlanError(str(obstacle))
 
 
 def phase_stream(

@@ -31,9 +31,11 @@ def read_heights(source: Any, network: Network, *, across: int = 0) -> Callable[
 
 
 def _shape(tensor: Tensor, rows: int, of: int, across: int) -> Shape:
-    if tensor.row_axis is None or tensor.rows == 1:
+    if tensor.row_axis is None:
         return tensor.shape
     axis = tensor.row_axis + across
+    if tensor.shape[axis] == 1:
+        return tensor.shape
     scaled, rest = divmod(tensor.shape[axis] * rows, of)
     if rest:
         raise InputError(f"an image of {rows} rows has no whole number of rows in '{tensor.name}'")
