@@ -123,6 +123,10 @@ class Run(Command):
         "Run --stream in strips of at most N columns, one after the other, overlaps included: an image that is wider than "
         "memory.", 0, "N", FILES, low=0, high=1 << 24,
     )  # fmt: skip
+    passes: int = declare(
+        "How often --stream may read all rows, so that they can depend on means and other results of all of them.",
+        1, "N", FILES, low=1, high=100,
+    )  # fmt: skip
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )
@@ -184,8 +188,10 @@ class Run(Command):
 
             run_stream_files(self, asked)
             return
-        for name in ("resume", "columns"):
-            refuse([(getattr(self, name), f"--{name} is of a --stream; give both")])
+        for name, asks in (
+            ("resume", self.resume), ("columns", self.columns), ("passes", self.passes > 1),
+        ):  # fmt: skip
+            refuse([(asks, f"--{name} is of a --stream; give both")])
         if self.map is not None:
             from csdfgen.cli.mapped import run_mapped
 

@@ -36,6 +36,9 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         (getattr(run, name), f"--stream runs no image; leave {option(name)} out")
         for name in _OTHERS
     )
+    refuse(
+        [(run.columns and run.passes > 1, "strips of columns are read once; leave --passes out")]
+    )
     limit = asked.given.get("memory", 0)
     asked = replace(asked, given={k: one for k, one in asked.given.items() if k != "memory"})
     refuse(list_stream_refusals(asked))
@@ -52,7 +55,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         source = open_source(run.stream, tensor, options, wide=bool(run.columns))
         progress("planning")
         cut = _cut(network, source.tensor, run.columns) if run.columns else None
-        plan = plan_stream(cut.network if cut else network, **asked.given)
+        plan = plan_stream(cut.network if cut else network, passes=run.passes, **asked.given)
         _check_memory(plan.planned_bytes, limit, run.columns)
         program = runtime.compile(plan, threads=run.threads)
         figures = run_stream(

@@ -214,7 +214,8 @@ def _check_laws(network: Network, taller: Network) -> None:
         return
     pairs = list(zip(split_passes(network), split_passes(taller), strict=False))
     if len(pairs) > 1 and not any(find_stream_obstacle(*pair) for pair in pairs):
-        way = f"{option('passes', len(pairs))} reads all rows {len(pairs)} times, if they can be read again"
+        asked = option("passes", len(pairs))
+        way = f"run it with {asked}, which reads all rows so often, where they can be read again"
         obstacle = obstacle._replace(way_out=way)
     raise PlanError(str(obstacle))
 

@@ -69,7 +69,7 @@ def run_stream(
     """
     place, strips = state_path(output), cut.strips if cut else (Strip(ALL, {}),)
     number, state = _kept(place, strips) if resume else (0, None)
-    stream = program.open(state)
+    stream = program.open(state, {} if resume else _read_earlier(program, source))
     tensors = cut.whole.tensors if cut else program.outputs
     totals = dict[str, int | None](program.count_rows(source.rows)) if source.rows else {}
     sinks = {
@@ -90,6 +90,21 @@ def run_stream(
     run.figures.seconds = perf_counter() - run.begun
     run.figures.resident_bytes = read_resident_bytes(most=True)
     return run.figures
+
+
+def _read_earlier(program: StreamProgram, source: Source) -> Mapping[str, np.ndarray]:
+    """What earlier passes over all rows find. Raises InputError for rows that are there once."""
+    if program.plan.earlier and source.rows is None:
+        raise InputError(
+            f"{option('passes')} reads rows again, which standard input cannot; give a file"
+        )
+    return program.read_earlier(lambda: _read_all(program, source))
+
+
+def _read_all(program: StreamProgram, source: Source) -> Iterator[np.ndarray]:
+    piece = _rows_of_piece(program, source)
+    for start in range(0, source.rows or 0, piece):
+        yield _read(source, start, piece, ALL)
 
 
 @dataclass

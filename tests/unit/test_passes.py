@@ -12,6 +12,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import InputError, PlanError
 from tests.builder import Graph, reference
+from tests.command import Call, refused
 from tests.native_steps import COMPUTED_BY
 
 Body = Callable[[Graph, str], str]
@@ -80,7 +81,7 @@ def test_rows_are_read_again_for_each_result_of_all_rows(body: Body, backend: st
 @pytest.mark.parametrize("body", CASES)
 def test_the_passes_that_are_needed_are_named(body: Body) -> None:
     for passes in range(1, CASES[body]):
-        with pytest.raises(PlanError, match=f"passes={CASES[body]} reads all rows"):
+        with pytest.raises(PlanError, match=f"run it with passes={CASES[body]}, "):
             csdfgen.plan_stream(model(body, 64), backend="numpy", passes=passes)
 
 
@@ -100,3 +101,27 @@ def test_rows_that_are_gone_are_not_read_again() -> None:
 
     with pytest.raises(InputError, match="an array, or a list of arrays"):
         next(runtime.compile(stream).stream(rows()))
+
+
+def test_the_command_reads_a_file_again(call: Call) -> None:
+    onnx.save(model(normalized, 64), "net.onnx")
+    x = np.random.default_rng(0).standard_normal((1, 3, 300, 6)).astype(np.float32)
+    np.save("x.npy", x)
+    words = ("run", "net.onnx", "--stream", "x.npy", "-o", "y.npy")
+    assert "run it with --passes 2" in refused(call(*words))
+    call(*words, "--passes", "2")
+    (want,) = reference(model(normalized, 300), {"x": x}).values()
+    np.testing.assert_allclose(np.load("y.npy"), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--passes 2", "--passes is of a --stream"),
+        ("--stream x.npy -o y.npy --passes 2 --columns 4", "leave --passes out"),
+        ("--stream - -o y.npy --passes 2", "standard input cannot"),
+    ],
+)
+def test_what_is_not_read_again_is_refused(call: Call, words: str, message: str) -> None:
+    onnx.save(model(normalized, 64), "net.onnx")
+    assert message in refused(call("run", "net.onnx", *words.split()))

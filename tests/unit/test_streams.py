@@ -101,7 +101,9 @@ def test_low_images_are_their_own_templates(name: str) -> None:
 
 
 def test_a_network_that_needs_all_rows_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"'softmax\d+' needs all rows at once, .*; passes=2 reads"):
+    with pytest.raises(
+        PlanError, match=r"'softmax\d+' needs all rows at once, .*; run it with passes=2"
+    ):
         csdfgen.plan_stream(all_rows(64), backend="numpy")
 
 
