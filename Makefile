@@ -23,6 +23,7 @@
 #   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program: docs/performance.md; a minute
 #   make bench-requests  requests of several images of six networks in one memory, by every algorithm: docs/requests.md; an hour
 #   make bench-front     every plan of the Pareto fronts of four networks, predicted and measured: docs/tradeoffs.md; five minutes
+#   make bench-columns   an image of 20,000 columns in strips and whole, interrupted: docs/large_images.md; ten minutes, 3 GB in out
 #   make bench-recompute memory of three networks with recomputation, compared with msf-CNN's published figures: docs/tradeoffs.md; ten minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights: docs/devices.md
 #   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured: docs/formats.md; five minutes
@@ -57,7 +58,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -67,7 +68,7 @@ demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 wheel: $(VENV)/.stamp-demo $(VENV)/.stamp-wheel
 	@$(PY) -m tests.wheels $(ARGS)
 
-TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero $(VENV)/.stamp-tflite
+TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero $(VENV)/.stamp-tflite $(VENV)/.stamp-streams
 
 test: $(TESTED)
 	@$(PY) -m csdfgen devices host > $(VENV)/host.txt 2>&1 || true  # says once that it compiles and measures
@@ -134,6 +135,10 @@ bench-analysis: $(VENV)/.stamp-test
 
 bench-recompute: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_recompute $(or $(ARGS),--write)
+
+bench-columns: $(VENV)/.stamp-test
+	@mkdir -p out
+	@$(PY) -m benchmarks.bench_columns out $(ARGS)
 
 bench-front: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_front $(ARGS)
@@ -242,6 +247,11 @@ $(VENV)/.stamp-audio: $(VENV)/.stamp-venv
 $(VENV)/.stamp-silero: $(VENV)/.stamp-venv
 	@echo "installing silero-vad (MIT), which finds speech in sound, for tests of If"
 	@$(PIP) --no-deps "silero-vad>=6,<7" || echo "silero-vad cannot be installed here; its tests are skipped" >&2
+	@touch $@
+
+$(VENV)/.stamp-streams: $(VENV)/.stamp-demo
+	@echo "installing soundfile, zarr, pyvips, rasterio and av, which read and write streams, for tests"
+	@$(PIP) --editable ".[streams]" || echo "they cannot be installed here; their tests are skipped" >&2
 	@touch $@
 
 $(VENV)/.stamp-tflite: $(VENV)/.stamp-venv

@@ -115,8 +115,8 @@ class Run(Command):
         None, "FILE|NAME=FILE", FILES,
     )  # fmt: skip
     stream: Path | None = declare(
-        "Run a stream: the rows of .npy, .raw, .wav, .flac or .tif, as many as there are, or - for raw rows from standard input. "
-        "--output takes its rows, in such a file or -.",
+        "Run a stream: the rows of an array, a sound, an image or a film, as many as there are, or - for raw rows from "
+        "standard input. --output takes its rows, in a file or -.",
         None, "FILE", FILES,
     )  # fmt: skip
     columns: int = declare(

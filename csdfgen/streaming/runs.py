@@ -75,7 +75,7 @@ def run_stream(
     sinks = {
         one: open_sink(
             path,
-            Wanted(tensors[one], totals.get(one), stream.rows_out[one] or number, source.rate),
+            Wanted(tensors[one], totals.get(one), stream.rows_out[one] or number, source),
         )
         for one, path in check_paths(output, [*program.outputs]).items()
     }
@@ -83,8 +83,9 @@ def run_stream(
     with _interrupts() as run.interrupted:
         while run.number < len(strips):
             run.run_strip()
-    for sink in sinks.values():
-        sink.close()
+    for name, sink in sinks.items():
+        with _writing(name):
+            sink.close()
     if place:
         place.unlink(missing_ok=True)
     run.figures.seconds = perf_counter() - run.begun
@@ -163,13 +164,8 @@ class _Run:
             kept, place = self.strips[self.number].kept.get(name, (ALL, ALL))
             if axis is not None and kept != ALL:
                 rows = rows[(ALL,) * (axis + 1) + (kept,)]
-            try:
+            with _writing(name):
                 self.sinks[name].write(self.stream.rows_out[name] - count, rows, place)
-            except BrokenPipeError:
-                raise
-            except (OSError, RuntimeError) as error:
-                message = f"rows of '{name}' cannot be written: {first_line(error)}"
-                raise InputError(message) from None
 
     def _keep(self, place: Path) -> None:
         for sink in self.sinks.values():
@@ -194,6 +190,18 @@ class _Run:
         return f"{rows:,} rows{strip} are done" + (
             f"; {option('resume')} goes on" if self.place else ""
         )
+
+
+@contextmanager
+def _writing(output: str) -> Iterator[None]:
+    """A block in which a library writes, and raises what it likes. Raises InputError."""
+    try:
+        yield
+    except (BrokenPipeError, CsdfgenError):
+        raise
+    except Exception as error:
+        message = f"rows of '{output}' cannot be written: {first_line(error)}"
+        raise InputError(message) from None
 
 
 def _describe(strips: Sequence[Strip]) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.model.network import Tensor
-from csdfgen.streaming.sources import ALL, SOUNDS, STDIN, import_extra, release_pages
+from csdfgen.streaming.sources import ALL, SOUNDS, STDIN, Source, import_extra, release_pages
 
 
 def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
@@ -33,13 +33,13 @@ def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
 
 class Wanted(NamedTuple):
     """What a sink is to take. tensor: rows of it; rows: how many there will be, None if nobody knows; done: how many of them the
-    file has already; rate: samples a second, of sounds.
+    file has already; source: where the rows come from.
     """
 
     tensor: Tensor
     rows: int | None
     done: int
-    rate: int
+    source: Source
 
 
 class Sink(Protocol):
@@ -105,8 +105,82 @@ def _picture(path: Path, wanted: Wanted) -> Sink:
         photometric=color,
         planarconfig="contig",
         bigtiff=True,
+        extratags=_place(wanted, *shape[:2]),
     )
     return _Mapped(array, tensor, stored=True)
+
+
+def _place(wanted: Wanted, rows: int, columns: int) -> list[tuple[Any, ...]]:
+    """Tags that say where on earth an image is, of the size of its pixels."""
+    source = wanted.source
+    down, across = (source.rows or rows) / rows, source.tensor.row_shape[0] / columns
+    scales = {
+        33550: (across, down, 1),
+        33922: (1 / across, 1 / down, 1, 1, 1, 1),
+        34264: (across, down, 1, 1) * 4,
+    }
+    return [
+        (
+            code,
+            tag.dtype,
+            tag.count,
+            _scaled(tag.value, scales[code]) if code in scales else tag.value,
+            True,
+        )
+        for code, tag in source.tags.items()
+    ]
+
+
+def _scaled(values: Sequence[float], by: Sequence[float]) -> tuple[float, ...]:
+    return tuple(value * by[k % len(by)] for k, value in enumerate(values))
+
+
+class _Pyramid:
+    """A TIFF file of tiles with smaller images of the same, made of a plain one at the end."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self._library, self._path = import_extra("pyvips", "vips"), path
+        self._plain = path.with_name(f"{path.name}.tif")
+        self._sink = _picture(self._plain, wanted)
+        self.write, self.flush = self._sink.write, self._sink.flush
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        self._sink.close()
+        image = self._library.Image.new_from_file(str(self._plain), access="sequential")
+        image.tiffsave(
+            str(self._path),
+            tile=True,
+            pyramid=True,
+            subifd=True,
+            bigtiff=True,
+            compression="deflate",
+        )
+        self._plain.unlink()
+
+
+class _Zarr:
+    """An array (rows, columns, channels) of zarr."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        library, tensor = import_extra("zarr", "zarr"), wanted.tensor
+        shape = _rows_of(wanted), *(n for n in tensor.row_shape if n > 1)
+        chunks = tuple(map(min, shape, (256, 1024, *shape[2:])))
+        given = {} if wanted.done else {"shape": shape, "chunks": chunks, "dtype": tensor.dtype}
+        self._array = library.open_array(str(path), mode="r+" if wanted.done else "w", **given)
+        self._tensor = tensor
+
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
+        """See `Sink.write`."""
+        stored = self._tensor.to_storage(rows)
+        place = (slice(start, start + len(stored)), columns)[: self._array.ndim]
+        width = stored.shape[1:2] if self._array.ndim > 1 else ()
+        self._array[place] = stored.reshape(-1, *width, *self._array.shape[2:])
+
+    def flush(self) -> None:
+        """Every chunk is in its file."""
+
+    close = flush
 
 
 def _rows_of(wanted: Wanted) -> int:
@@ -161,7 +235,7 @@ class _Sound:
             self._file.seek(wanted.done)
             return
         subtype = "FLOAT" if path.suffix.lower() in (".wav", ".w64", ".aiff", ".aif") else None
-        self._file = library.SoundFile(path, "w", wanted.rate, tensor.row_elements, subtype)
+        self._file = library.SoundFile(path, "w", wanted.source.rate, tensor.row_elements, subtype)
 
     def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
         """See `Sink.write`."""
@@ -182,6 +256,8 @@ SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
     ".pcm": _raw,
     ".tif": _picture,
     ".tiff": _picture,
+    ".ptif": _Pyramid,
+    ".zarr": _Zarr,
     **dict.fromkeys(SOUNDS, _Sound),
 }
 """Suffix -> what writes the file."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +29,8 @@ STDIN = "-"
 _RATE = 16_000
 """Samples a second, where the source does not tell."""
 
+_NOWHERE: Mapping[int, Any] = MappingProxyType({})
+
 
 ALL = slice(None)
 """All columns."""
@@ -34,12 +38,13 @@ ALL = slice(None)
 
 class Source(Protocol):
     """Rows of an input of a network. tensor: the input, with as many columns as there are. rows: how many; None if nobody
-    knows. rate: samples a second, of sounds.
+    knows. rate: samples a second, of sounds. tags: by number, those of TIFF that say where an image is on earth.
     """
 
     tensor: Tensor
     rows: int | None
     rate: int
+    tags: Mapping[int, Any]
 
     def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         """Rows from `start` on, at most so many, with the axes of the input; none behind the last. Raises InputError."""
@@ -80,7 +85,7 @@ def _row(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 class ArraySource:
     """Rows of a .npy file, which is mapped."""
 
-    rate = _RATE
+    rate, tags = _RATE, _NOWHERE
 
     def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
         try:
@@ -104,7 +109,7 @@ class ArraySource:
 class RawSource:
     """Numbers of the input's type without a header, row by row: interleaved samples, or pixels. From a file or a pipe."""
 
-    rate = _RATE
+    rate, tags = _RATE, _NOWHERE
 
     def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
         self._file: BinaryIO = sys.stdin.buffer if str(path) == STDIN else path.open("rb")
@@ -143,6 +148,8 @@ class RawSource:
 class SoundSource:
     """Samples of a file that libsndfile reads: a row has those of all channels, from -1 to 1."""
 
+    tags = _NOWHERE
+
     def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
         library = import_extra("soundfile", "audio")
         try:
@@ -166,12 +173,15 @@ class SoundSource:
 
 
 class Picture(NamedTuple):
-    """A file of pixels. read: (first row, the one behind the last, columns) -> pixels (rows, columns, channels)."""
+    """A file of pixels. read: (first row, the one behind the last, columns) -> pixels (rows, columns, channels). tags: see
+    `Source`.
+    """
 
     rows: int
     columns: int
     channels: int
     read: Callable[[int, int, slice], np.ndarray]
+    tags: Mapping[int, Any] = _NOWHERE
 
 
 class PictureSource:
@@ -183,6 +193,7 @@ class PictureSource:
         blank = np.zeros((1, picture.columns, picture.channels), np.uint8)
         self.tensor = _fit(tensor, convert_pixels(blank, tensor, options).shape, "rows of shape")
         self.rows: int | None = picture.rows
+        self.tags = picture.tags
         self._read, self._options = picture.read, options
 
     def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
@@ -192,16 +203,23 @@ class PictureSource:
         return convert_pixels(pixels, self.tensor, self._options)
 
 
-def _map_pixels(array: Any) -> Picture:
-    """Pixels of an array that lies on a disk: (rows, columns), maybe with channels."""
-    channels = array.shape[2:] or (1,)
+def _map_pixels(array: Any, axes: str = "yxc", tags: Mapping[int, Any] = _NOWHERE) -> Picture:
+    """Pixels of an array on a disk. axes: a letter for each; of others than x, y and c the first position is read."""
+    sizes = dict(zip(axes, array.shape, strict=False))
+    order = [one for one in axes if one in "yxc" and one in sizes]
 
     def read(start: int, stop: int, columns: slice) -> np.ndarray:
-        found = np.array(array[start:stop, columns])
+        places: dict[str, Any] = {"y": slice(start, stop), "x": columns, "c": ALL}
+        found = np.array(array[tuple(places.get(one, 0) for one in axes[: array.ndim])])
         release_pages(array)
-        return found.reshape(*found.shape[:2], *channels)
+        found = found.transpose([order.index(one) for one in "yxc" if one in order])
+        return found.reshape(*found.shape[:2], sizes.get("c", 1))
 
-    return Picture(array.shape[0], array.shape[1], channels[0], read)
+    return Picture(sizes["y"], sizes["x"], sizes.get("c", 1), read, tags)
+
+
+_PLACES = (33550, 33922, 34264, 34735, 34736, 34737)
+"""Tags of GeoTIFF: scale, points, matrix, keys and their values."""
 
 
 def _open_tiff(path: Path) -> Picture:
@@ -214,10 +232,90 @@ def _open_tiff(path: Path) -> Picture:
         raise InputError(f"is no TIFF file: {first_line(error)}") from None
     if page.imagedepth != 1 or (page.samplesperpixel > 1 and page.planarconfig != 1):
         raise InputError("has planes or a depth; an image with its channels together is needed")
+    tags = {code: page.tags[code] for code in _PLACES if code in page.tags}
     if page.is_memmappable:
-        return _map_pixels(library.memmap(path, page=0, mode="r"))
+        return _map_pixels(library.memmap(path, page=0, mode="r"), tags=tags)
     size = page.imagelength, page.imagewidth, page.samplesperpixel
-    return Picture(*size, _Decoded(file, page).read)
+    return Picture(*size, _Decoded(file, page).read, tags)
+
+
+def _open_zarr(path: Path) -> Picture:
+    """An array (rows, columns, channels) of zarr, or the largest of those of a microscope (OME)."""
+    found = import_extra("zarr", "zarr").open(str(path), mode="r")
+    facts = dict(found.attrs)
+    scales = (facts.get("ome") or facts).get("multiscales")
+    if scales:
+        (scale, *_) = scales
+        axes = "".join(one["name"] for one in scale.get("axes", [{"name": one} for one in "tczyx"]))
+        return _map_pixels(found[scale["datasets"][0]["path"]], axes)
+    if not hasattr(found, "shape") or found.ndim not in (2, 3):
+        raise InputError("is no array of rows, columns and channels")
+    return _map_pixels(found)
+
+
+def _open_vips(path: Path) -> Picture:
+    """What libvips reads; it decodes what it needs, and keeps large images that it has to decode whole on the disk."""
+    library = import_extra("pyvips", "vips")
+    image = library.Image.new_from_file(str(path))
+
+    def read(start: int, stop: int, columns: slice) -> np.ndarray:
+        first, end, _ = columns.indices(image.width)
+        if start == stop:
+            return np.empty((0, end - first, image.bands), np.uint8)
+        return (
+            image.crop(first, start, end - first, stop - start)
+            .numpy()
+            .reshape(stop - start, -1, image.bands)
+        )
+
+    return Picture(image.height, image.width, image.bands, read)
+
+
+def _open_raster(path: Path) -> Picture:
+    """What GDAL reads, by blocks."""
+    file = import_extra("rasterio", "geo").open(path)
+
+    def read(start: int, stop: int, columns: slice) -> np.ndarray:
+        first, end, _ = columns.indices(file.width)
+        return file.read(window=((start, stop), (first, end))).transpose(1, 2, 0)
+
+    return Picture(file.height, file.width, file.count, read)
+
+
+class _Video:
+    """Frames one below the other: the rows of a line camera."""
+
+    def __init__(self, path: Path) -> None:
+        self._open = partial(import_extra("av", "video").open, str(path))
+        with self._open() as file:
+            (stream, *_) = file.streams.video
+            self.count = stream.frames or sum(packet.size > 0 for packet in file.demux(stream))
+            self.high, self.wide = stream.height, stream.width
+        self._frames, self._at = iter(()), self.count
+        self._pixels = np.empty(0)
+
+    def read(self, start: int, stop: int, columns: slice) -> np.ndarray:
+        """See `Picture`."""
+        parts = [np.empty((0, self.wide, 3), np.uint8)[:, columns]]
+        while start < stop:
+            number, row = divmod(start, self.high)
+            parts.append(self._decode(number)[row : row + stop - start, columns])
+            start += len(parts[-1])
+        return np.concatenate(parts)
+
+    def _decode(self, number: int) -> np.ndarray:
+        """A frame, which is kept; frames are decoded in their order."""
+        if number < self._at:
+            self._frames, self._at = self._open().decode(video=0), -1
+        while self._at < number:
+            self._pixels = next(self._frames).to_ndarray(format="rgb24")
+            self._at += 1
+        return self._pixels
+
+
+def _open_video(path: Path) -> Picture:
+    video = _Video(path)
+    return Picture(video.count * video.high, video.wide, 3, video.read)
 
 
 class _Decoded:
@@ -262,7 +360,13 @@ class _Decoded:
 
 SOUNDS = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".w64", ".mp3")
 
-PICTURES: dict[str, Callable[[Path], Picture]] = {".tif": _open_tiff, ".tiff": _open_tiff}
+PICTURES: dict[str, Callable[[Path], Picture]] = {
+    **dict.fromkeys((".tif", ".tiff", ".ptif"), _open_tiff),
+    ".zarr": _open_zarr,
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".svs", ".ndpi", ".mrxs", ".scn", ".bif"), _open_vips),
+    **dict.fromkeys((".vrt", ".img", ".jp2"), _open_raster),
+    **dict.fromkeys((".mp4", ".mkv", ".avi", ".mov", ".webm"), _open_video),
+}  # fmt: skip
 """Suffix -> what reads pixels."""
 
 SOURCES: dict[str, Callable[[Path, Tensor, ImageOptions], Source]] = {
@@ -289,8 +393,10 @@ def open_source(path: Path, tensor: Tensor, options: ImageOptions, *, wide: bool
         if picture is not None:
             return PictureSource(picture(path), tensor, options)
         known = ", ".join((*SOURCES, *PICTURES))
-        raise InputError(f"is no stream that is known; {known} are, and {STDIN} for raw rows")
+        raise InputError(
+            f"is no stream that is known; {known} are, and {STDIN} for raw rows; their libraries are csdfgen[streams]"
+        )
     except InputError as error:
         raise error.at(str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    except Exception as error:  # libraries raise what they like
+        raise InputError(f"cannot be read: {first_line(error)}", where=str(path)) from None

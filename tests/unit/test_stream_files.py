@@ -5,21 +5,25 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
 import pytest
 import tifffile
+from PIL import Image
 
 import csdfgen
 import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.network import Tensor
 from csdfgen.streaming.runs import run_stream
+from csdfgen.streaming.sinks import Wanted, open_sink
 from csdfgen.streaming.sources import ALL, PICTURES, SOURCES, Source, open_source
 from runtime.images import ImageOptions
 from runtime.stream import StreamProgram
@@ -85,14 +89,102 @@ def test_sounds(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(read_in_parts(source, tensor), rows.T[None])
 
 
-@pytest.mark.parametrize("name", ["tiles.tif", "strips.tiff"])
+def write_zarr(path: Path, pixels: np.ndarray) -> None:
+    array = pytest.importorskip("zarr").open_array(
+        str(path), mode="w", shape=pixels.shape, dtype="uint8"
+    )
+    array[...] = pixels
+
+
+def write_microscope(path: Path, pixels: np.ndarray) -> None:
+    """OME's: planes of channels, in several sizes."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(path), mode="w")
+    group.attrs["multiscales"] = [{"datasets": [{"path": "0"}, {"path": "1"}]}]
+    write_zarr(path / "0", pixels.transpose(2, 0, 1)[None, :, None])
+
+
+def write_raster(path: Path, pixels: np.ndarray) -> None:
+    rasterio = pytest.importorskip("rasterio")
+    size = {"height": pixels.shape[0], "width": pixels.shape[1], "count": 3}
+    with rasterio.open(path, "w", driver="HFA", dtype="uint8", **size) as file:
+        file.write(pixels.transpose(2, 0, 1))
+
+
+def write_png(path: Path, pixels: np.ndarray) -> None:
+    pytest.importorskip("pyvips")
+    Image.fromarray(pixels).save(path)
+
+
+PIXELS: dict[str, Callable[[Path, np.ndarray], object]] = {
+    "tiles.tif": lambda path, pixels: written(path.parent, path.name, pixels),
+    "strips.tiff": lambda path, pixels: written(path.parent, path.name, pixels),
+    "plain.tif": lambda path, pixels: tifffile.imwrite(path, pixels, photometric="rgb"),
+    "x.zarr": write_zarr,
+    "microscope.zarr": write_microscope,
+    "x.img": write_raster,
+    "x.png": write_png,
+}
+
+
+@pytest.mark.parametrize("name", PIXELS)
 def test_pictures(tmp_path: Path, name: str) -> None:
-    """As `--input` has them."""
+    """As `--input` has them; all columns, and some."""
     (tensor,) = csdfgen.load(PICTURE).inputs
     pixels = RNG.integers(0, 256, (57, 20, 3), dtype=np.uint8)
-    found = read_in_parts(open_source(written(tmp_path, name, pixels), tensor, OPTIONS), tensor)
+    PIXELS[name](tmp_path / name, pixels)
+    source = open_source(tmp_path / name, tensor, OPTIONS)
     wanted = pixels.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(read_in_parts(source, tensor), wanted)
+    np.testing.assert_array_equal(source.read(40, 30, slice(3, 18)), wanted[:, :, 40:, 3:18])
+
+
+def test_frames_are_below_each_other(tmp_path: Path) -> None:
+    """Also where an earlier one is asked for again."""
+    av = pytest.importorskip("av")
+    frames = np.repeat(np.arange(0, 250, 25, dtype=np.uint8), 16 * 20 * 3).reshape(10, 16, 20, 3)
+    with av.open(str(tmp_path / "x.mkv"), "w") as file:
+        stream = file.add_stream("ffv1", rate=5, width=20, height=16, pix_fmt="bgr0")
+        for frame in frames:
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        file.mux(stream.encode())
+    (tensor,) = csdfgen.load(PICTURE).inputs
+    source = open_source(tmp_path / "x.mkv", tensor, ImageOptions())
+    wanted = frames.reshape(160, 20, 3).transpose(2, 0, 1)[None].astype(np.float32)
+    np.testing.assert_array_equal(read_in_parts(source, tensor), wanted)
+
+
+def test_pixels_stay_where_they_are_on_earth(tmp_path: Path) -> None:
+    rasterio = pytest.importorskip("rasterio")
+    place = rasterio.Affine(2.5, 0, 600_000, 0, -2.5, 5_000_000)
+    given = {"driver": "GTiff", "width": 20, "height": 57, "count": 3, "dtype": "uint8"}
+    with rasterio.open(
+        tmp_path / "x.tif", "w", crs="EPSG:32633", transform=place, interleave="pixel", **given
+    ) as file:
+        file.write(RNG.integers(0, 256, (3, 57, 20), dtype=np.uint8))
+    tensor = next(iter(program("picture").inputs.values()))
+    source = open_source(tmp_path / "x.tif", tensor, OPTIONS)
+    run_stream(program("picture"), source, tmp_path / "y.tif", progress=quiet)
+    with rasterio.open(tmp_path / "y.tif") as file:
+        assert file.crs.to_epsg() == 32633 and file.transform == place
+    half = replace(tensor, shape=(1, 2, 64, 10))
+    open_sink(tmp_path / "half.tif", Wanted(half, 19, 0, source)).close()
+    with rasterio.open(tmp_path / "half.tif") as file:
+        assert file.transform == place @ rasterio.Affine.scale(2, 3)
+
+
+def test_pyramids_have_smaller_images(tmp_path: Path) -> None:
+    pytest.importorskip("pyvips")
+    tensor = Tensor("y", (1, 1, 64, 700), row_axis=2)
+    rows = RNG.uniform(0, 1, (1, 1, 500, 700)).astype(np.float32)
+    source = SimpleNamespace(rows=500, tensor=tensor, tags={}, rate=0)
+    sink = open_sink(tmp_path / "y.ptif", Wanted(tensor, 500, 0, cast("Source", source)))
+    sink.write(0, rows)
+    sink.close()
+    with tifffile.TiffFile(tmp_path / "y.ptif") as file:
+        assert file.pages[0].is_tiled and file.pages[0].subifds
+        np.testing.assert_array_equal(file.pages[0].asarray(), rows[0, 0])
+    assert [one.name for one in tmp_path.iterdir()] == ["y.ptif"]
 
 
 def test_a_pipe_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +206,7 @@ class Interrupted:
 
     def __init__(self, source: Source) -> None:
         self._source, self.rows, self._reads = source, source.rows, 0
-        self.tensor = source.tensor
+        self.tensor, self.tags = source.tensor, source.tags
 
     def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
         self._reads += 1
@@ -123,13 +215,18 @@ class Interrupted:
         return self._source.read(start, 31, columns)
 
 
-@pytest.mark.parametrize("name", ["y.npy", "y.raw", "y.tif", "y.wav"])
+NEEDED = {"y.wav": "soundfile", "y.zarr": "zarr"}
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.raw", "y.tif", "y.wav", "y.zarr"])
 def test_an_interrupted_run_goes_on(tmp_path: Path, name: str) -> None:
     """And has written what a run in one piece writes."""
-    if name == "y.wav":
-        pytest.importorskip("soundfile")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     frame, shape = (
-        (program("picture"), (400, 20, 3)) if name == "y.tif" else (program("wave"), (400, 2))
+        (program("picture"), (400, 20, 3))
+        if name in ("y.tif", "y.zarr")
+        else (program("wave"), (400, 2))
     )
     (tensor,) = frame.inputs.values()
     rows = RNG.uniform(-1, 1, shape).astype(np.float32)
@@ -141,13 +238,19 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, name: str) -> None:
     assert (tmp_path / f"{name}.stream").exists()
     figures = run_stream(frame, source, parts, resume=True, progress=quiet)
     assert (figures.rows, figures.written) == (338, {"y": 400})
-    assert parts.read_bytes() == whole.read_bytes()
+    assert [one.read_bytes() for one in files_of(parts)] == [
+        one.read_bytes() for one in files_of(whole)
+    ]
     assert not (tmp_path / f"{name}.stream").exists()
     wanted = runtime.compile(frame.plan.at(400))(source.read(0, 400))["y"]
     if name == "y.npy":
         np.testing.assert_array_equal(np.load(parts), wanted)
     if name == "y.tif":
         np.testing.assert_array_equal(tifffile.imread(parts), wanted[0].transpose(1, 2, 0))
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
 
 
 def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
@@ -190,7 +293,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.M
         path.write_bytes(b"nothing of the kind")
     pixels = np.zeros((9, 21, 3), np.uint8)
     cases = [
-        (tmp_path / "x.mp4", tensor, "no stream that is known"),
+        (tmp_path / "x.xyz", tensor, "no stream that is known"),
         (tmp_path / "x.raw", tensor, "cannot be read"),
         (odd, tensor, "9 bytes, no whole number of rows of 8"),
         (bad[".npy"], tensor, "is no array"),

@@ -1,0 +1,163 @@
+"""An image that is wider than memory, super-resolved and segmented in strips of columns by `csdfgen run --stream --columns`:
+memory, time compared with that of its rows alone, and bytes compared with those of the whole, also after interruptions.
+
+    python -m benchmarks.bench_columns FOLDER [ROWS] [COLUMNS]     # 20,000 columns, 4,000 rows; 3 GB in FOLDER, removed
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import tifffile
+
+from tests.builder import Graph
+
+STRIP = 2048
+
+
+def build_network() -> onnx.ModelProto:
+    """Twice the pixels, and one of four classes for each, by one trunk; weights are random."""
+    graph = Graph(0)
+    x = graph.input("x", (1, 3, 64, "w"))
+    x = graph.conv(x, 24)
+    for _ in range(6):
+        x = graph.node("Relu", graph.conv(x, 24))
+    sharp = graph.conv(x, 12)
+    sharp = graph.node("DepthToSpace", sharp, blocksize=2, channels=3)
+    low, high = (graph.constant(np.array(k, np.float32)) for k in (0, 255))
+    sharp = graph.node("Clip", sharp, low, high)
+    below = graph.node("Relu", graph.conv(x, 16, strides=[2, 2]))
+    below = graph.node("Relu", graph.conv(below, 32, strides=[2, 2]))
+    scales = graph.constant(np.array([1, 1, 4, 4], np.float32))
+    above = graph.node("Resize", below, "", scales, mode="nearest")
+    joined = graph.node("Concat", x, above, axis=1, channels=56)
+    classes = graph.node("ArgMax", graph.conv(joined, 4), axis=1, keepdims=1)
+    outputs = [graph.node("Cast", one, to=onnx.TensorProto.UINT8) for one in (sharp, classes)]
+    made = graph.model(*outputs, checked=False)
+    for one in made.graph.output:
+        one.type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    return made
+
+
+def write_image(path: Path, rows: int, columns: int) -> None:
+    """Waves and noise, a band at a time."""
+    pixels: Any = tifffile.memmap(
+        path, shape=(rows, columns, 3), dtype="uint8", photometric="rgb", bigtiff=True
+    )
+    rng = np.random.default_rng(0)
+    across = np.sin(np.arange(columns) / 37)[:, None] * np.array([60, 50, 40])
+    for row in range(0, rows, 64):
+        band = 128 + across * np.cos(np.arange(row, min(rows, row + 64)) / 53)[:, None, None]
+        pixels[row : row + 64] = band + rng.integers(-20, 20, band.shape)
+    pixels.flush()
+
+
+class Ran(NamedTuple):
+    """A run of the command. seconds: of processor; resident: bytes at most."""
+
+    code: int
+    seconds: float
+    resident: int
+    facts: dict[str, Any]
+
+
+def run(folder: Path, columns: int, name: str, *more: str, after: float = 0) -> Ran:
+    """The command; interrupted after some seconds."""
+    command = [
+        sys.executable, "-m", "csdfgen", "run", f"{folder}/net.onnx", "--shape", f"1x3x64x{columns}", "--stream",
+        f"{folder}/x.tif", "--std", "255", "-o", f"{folder}/{name}", "--json", *more,
+    ]  # fmt: skip
+    with (folder / "said").open("w+b") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+        if after:
+            threading.Timer(after, os.kill, (process.pid, signal.SIGINT)).start()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        file.seek(0)
+        said = file.read()
+    facts = json.loads(said) if said else {}
+    seconds = used.ru_utime + used.ru_stime
+    return Ran(process.returncode, seconds, used.ru_maxrss * 1024, facts)
+
+
+def time_rows(folder: Path, columns: int, rows: int) -> float:
+    """Seconds of processor that the rows of all strips take alone, from memory to memory."""
+    import csdfgen
+    import runtime
+    from csdfgen.reading.heights import read_heights
+    from csdfgen.streaming.columns import cut_columns
+
+    network = csdfgen.load(f"{folder}/net.onnx", shapes=(1, 3, 64, STRIP))
+    cut = cut_columns(read_heights(network.source, network, across=1), columns, STRIP)
+    program = runtime.compile(csdfgen.plan_stream(cut.network))
+    width = cut.network.inputs[0].shape[3]
+    piece = np.random.default_rng(0).random((1, 3, 40, width), np.float32)
+    stream = program.open()
+    for _ in range(10):
+        stream.push(piece)
+    begun, count = time.process_time(), 25
+    for _ in range(count):
+        stream.push(piece)
+    return (time.process_time() - begun) / count / 40 * rows * len(cut.strips)
+
+
+def main() -> None:
+    folder, *sizes = sys.argv[1:]
+    place = Path(folder)
+    rows, columns = [*map(int, sizes), *(4000, 20000)[len(sizes) :]]
+    try:
+        onnx.save(build_network(), place / "net.onnx")
+        cut = "--columns", str(STRIP)
+        write_image(place / "x.tif", 64, columns)
+        start = run(place, columns, "strips.raw", *cut)
+        write_image(place / "x.tif", rows, columns)
+        alone = time_rows(place, columns, rows - 64)
+        strips = run(place, columns, "strips.raw", *cut)
+        spent = strips.seconds - start.seconds
+        print(f"strips: {strips}", flush=True)
+        print(
+            f"{spent:.1f} s without {start.seconds:.1f} to start, rows alone {alone:.1f} s: {spent / alone:.3f}"
+        )
+        whole = run(place, columns, "whole.raw")
+        print(f"whole: {whole}", flush=True)
+        outputs = [one.name for one in onnx.load(place / "net.onnx").graph.output]
+        names = [f"strips.{one}.raw" for one in outputs], [f"whole.{one}.raw" for one in outputs]
+        for a, b in zip(*names, strict=True):
+            print(a, (place / a).stat().st_size, filecmp.cmp(place / a, place / b, shallow=False))
+            (place / a).unlink()
+        more: tuple[str, ...] = ()
+        stops = 0
+        while True:
+            ran = run(place, columns, "strips.raw", *cut, *more, after=random.uniform(20, 200))
+            if ran.code == 0:
+                break
+            kept = (place / "strips.raw.stream").exists()
+            stops, more = stops + kept, ("--resume",) * kept
+        same = [
+            filecmp.cmp(place / a, place / b, shallow=False) for a, b in zip(*names, strict=True)
+        ]
+        print(f"interrupted {stops} times: equal {same}", flush=True)
+    finally:
+        for path in (
+            *place.glob("*.raw"),
+            *place.glob("*.stream"),
+            place / "x.tif",
+            place / "said",
+        ):
+            path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()
