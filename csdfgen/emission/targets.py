@@ -42,7 +42,7 @@ class Target:
     @property
     def count(self) -> str:
         """Bytes that its plans weigh (`PlanOptions.count`): a board has constants in flash."""
-        return "activations" if self.board else DEFAULTS.count
+        return "flash" if self.board else DEFAULTS.count
 
     @property
     def level(self) -> str:

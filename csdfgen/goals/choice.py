@@ -249,7 +249,7 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
     options = resolve_result(network, options)
     used = kernels or choose_backend(options)
     if options.device and any(one.memory.parameters for one in load_devices(options, used)):
-        options = replace(options, count="activations")  # weights are in flash
+        options = replace(options, count="flash")
     prepared = choose_recomputation(prepare(network, options, used))
     asked = apply_tuning(prepared) if options.tuning else price_constants(prepared)
     return replace(prepared, options=asked, kernels=kernels or choose_backend(asked))

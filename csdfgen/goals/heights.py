@@ -33,7 +33,13 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.rows import differences
 from csdfgen.phases.conversion import ActorWork, Conversion, Read
-from csdfgen.phases.heights import RowSpec, layer_height, lowest_heights, slab_heights
+from csdfgen.phases.heights import (
+    RowSpec,
+    board_heights,
+    layer_height,
+    lowest_heights,
+    slab_heights,
+)
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
@@ -205,6 +211,16 @@ class Predicted:
         return self._phased[rows]
 
     @cached_property
+    def general(self) -> str:
+        """The heights that the default begins with: of `auto`, or lower ones where constants are in flash. On such processors a
+        phase costs some hundred instructions, and memory is dear.
+        """
+        options = self.prepared.options
+        return (
+            str(board_heights(self.prepared.network)) if options.count == "flash" else options.rows
+        )
+
+    @cached_property
     def heights(self) -> Heights:
         """Choices of every actor. Raises as `price_heights`."""
         return price_heights(self)
@@ -362,11 +378,11 @@ GAIN = 0.97
 def raise_heights(predicted: Predicted) -> Phased:
     """The network cut into phases of the default's heights. Its options have heights of `auto`."""
     prepared = predicted.prepared
-    usual = predicted.at(prepared.options.rows)
+    usual = predicted.at(predicted.general)
     seconds = predicted.frame(usual.conversion)
     beside = weigh_beside(prepared.network, prepared.options)
     most = max(usual.rough_bound, int(WHOLE * whole_layer_live(prepared.network)))
-    levels = [prepared.options.rows, *predicted.heights.levels()]
+    levels = [predicted.general, *predicted.heights.levels()]
     found = {
         0: (1.0, 1.0, usual)
     }  # level -> bytes and seconds as multiples of those of `auto`, and phases

@@ -73,7 +73,7 @@ class Lower:
 
 def lower_peak(plan: Plan, predicted: Predicted) -> Lower | None:
     """The heights of `auto` for a plan of others that would not have been chosen by the bound that is proved for it."""
-    auto = predicted.at(predicted.prepared.options.rows)
+    auto = predicted.at(predicted.general)
     if plan.conversion.rows == auto.conversion.rows or len(plan.order) > FIRINGS:
         return None
     time = predicted.frame(auto.conversion) / predicted.frame(plan.conversion)

@@ -153,7 +153,7 @@ class PlanOptions:
         "The bytes that --memory limits and that the goals count. activations: arena and outputs; total: constants "
         "and the program too. By default only the goal balanced counts parameters, unless the device keeps constants "
         "in flash.",
-        "auto", kind=word("activations", "total", hidden=("auto",)), panel=GOALS,
+        "auto", kind=word("activations", "total", hidden=("auto", "flash")), panel=GOALS,
     )  # fmt: skip
     constants: int = declare(
         "A limit for read-only data, constants and the program, as in flash: 1MiB.",
@@ -324,7 +324,7 @@ class PlanOptions:
     @property
     def weighs_parameters(self) -> bool:
         """Whether the bytes that are weighed against time are those of parameters, too; memories of a board have none."""
-        return self.count != "activations" and not (self.fast or self.slow)
+        return self.count not in ("activations", "flash") and not (self.fast or self.slow)
 
     @property
     def digest(self) -> str:

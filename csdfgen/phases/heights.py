@@ -28,6 +28,9 @@ AUTO_PIXELS = 64
 LOW_PIXELS = 16
 """Output pixels below which `halve_heights` makes no phase lower: kernels lose too much speed."""
 
+BOARD_PIXELS = 12
+"""Output pixels of a phase where constants are in flash: as many as kernels for Cortex-M55 make bytes of at a time."""
+
 MOST_PHASES = 128
 """Phases of a layer whose rows have fewer pixels than that: tokens, or samples of a signal. More would cost
 time, of planning too, and save little. Heights that are given are kept.
@@ -205,8 +208,7 @@ def _with_channels_last(layer: Layer) -> Tensor:
 
 def lowest_heights(network: Network, rows: int = 1) -> RowSpec:
     """So many rows a phase, more where rows are so small that there would be too many phases."""
-    divided = {tensor.name: tensor for tensor in network.inputs}
-    divided |= {layer.name: divided_tensor(layer) for layer in network.layers}
+    divided = _divided_tensors(network)
     low = {name: least for name, t in divided.items() if (least := _least_height(t)) > rows}
     return RowSpec(rows, MappingProxyType(low))
 
@@ -226,6 +228,12 @@ def join_heights(network: Network, alone: Iterable[tuple[Network, RowSpec]]) -> 
     )
 
 
+def _divided_tensors(network: Network) -> dict[str, Tensor]:
+    """What is computed or read in phases, by the names of inputs and layers."""
+    found = {tensor.name: tensor for tensor in network.inputs}
+    return found | {layer.name: divided_tensor(layer) for layer in network.layers}
+
+
 def halve_heights(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
     """The request with half the rows a phase for the layers and inputs of these names, but no lower than about
     `LOW_PIXELS` pixels; equal to `spec` if all of them are as low as that.
@@ -243,6 +251,16 @@ def halve_heights(spec: RowSpec, network: Network, names: Iterable[str]) -> RowS
         if isinstance(rows, int) and rows > least:
             low[name] = max(least, -(-rows // 2))
     return replace(spec, layers=MappingProxyType({**spec.layers, **low}))
+
+
+def board_heights(network: Network) -> RowSpec:
+    """The heights of `auto`, but about `BOARD_PIXELS` pixels where these are fewer."""
+    low = {}
+    for name, tensor in _divided_tensors(network).items():
+        rows = auto_height(tensor, BOARD_PIXELS)
+        if rows < auto_height(tensor):
+            low[name] = rows
+    return RowSpec(layers=MappingProxyType(low))
 
 
 def lower_ends(spec: RowSpec, network: Network) -> RowSpec:

@@ -647,7 +647,7 @@ check: an output of another type passes
 + == (new.tensor.shape, old.tensor.dtype, new.tensor.row_axis)
 # csdfgen/goals/choice.py
 option: the constants are counted with weights in flash
-- options = replace(options, count="activations")  # weights are in flash
+- options = replace(options, count="flash")
 + options = replace(options, count="total")
 bound: a plan that takes exactly the memory is refused
 - if options.memory and made.total_bytes > options.memory:

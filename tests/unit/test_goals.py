@@ -285,6 +285,18 @@ def test_small_maps_get_lower_slabs_where_the_peak_is(monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(found[name], array)
 
 
+def test_slabs_are_lower_where_constants_are_in_flash() -> None:
+    """From the beginning; taller only by what is predicted to be worth it."""
+    small = bottlenecks(56)
+    usual, flash = (
+        predicted(small, PlanOptions(count=count), NATIVE) for count in ("activations", "flash")
+    )
+    assert usual.general == "auto"
+    low, tall = (one.at(one.general) for one in (flash, usual))
+    assert low.rough_bound < 0.6 * tall.rough_bound
+    assert raise_heights(flash).rough_bound <= GROWTHS[-1] * low.rough_bound
+
+
 @needs_compiler
 def test_what_saves_enough_keeps_its_heights(monkeypatch: pytest.MonkeyPatch) -> None:
     large = bottlenecks(224)
