@@ -97,7 +97,7 @@ def emit(
     check_layout(layout)
     check_folder(folder, force)
     report("binding")
-    unit = _whole_unit(plan, title, maker, kernels)
+    unit = whole_unit(plan, title, maker, kernels)
     report("writing")
     with translate_file_errors(folder), scratch_folder(folder) as scratch:
         made = fill(
@@ -110,7 +110,7 @@ def emit(
     return made
 
 
-def _whole_unit(
+def whole_unit(
     plan: Plan | StreamPlan, title: str, maker: str, kernels: Backend | None = None
 ) -> Unit:
     """The unit of a plan with constants of its own; see `emit`."""
@@ -128,7 +128,7 @@ def _whole_unit(
 
 def emitted_account(plan: Plan, stack: int) -> Account:
     """The memory of a plan as C on a machine without an operating system. stack: bytes of it there. Raises as `emit`."""
-    return account_memory(plan, _whole_unit(plan, plan.network.name, "").tables, stack)
+    return account_memory(plan, whole_unit(plan, plan.network.name, "").tables, stack)
 
 
 def _check_memory(unit: Unit, machine: Target) -> None:

@@ -326,7 +326,7 @@ class ProgramTables:
         return (
             pools
             + ports
-            + 2 * len(self.firings) * bits["firing"] // 8
+            + len(self.firings) * bits["firing"] // 8
             + 3 * len(self.tasks) * bits["task"] // 8
             + len(self.order) * bits["order"] // 8
         )
@@ -334,15 +334,19 @@ class ProgramTables:
     @cached_property
     def bits(self) -> dict[str, int]:
         """Bits of the numbers in tables: in the order, of firings, in tasks, of lengths of tables, and of places in the arena."""
-        ends = [(one.call, one.first) for one in self.firings]
         most = {
             "order": len(self.firings) + len(self.tasks),
-            "firing": max(map(max, ends), default=0),
+            "firing": max((one.first + 1 << self.call_bits for one in self.firings), default=0),
             "task": 2 * max((max(one.side, one.first, one.count) for one in self.tasks), default=0),
             "count": self.pools.most_places,
             "place": self.arena_bytes,
         }
         return {name: _bits(number) for name, number in most.items()}
+
+    @cached_property
+    def call_bits(self) -> int:
+        """Bits of a firing that are its call; those above them are the first of its places."""
+        return max((one.call for one in self.firings), default=0).bit_length()
 
     @property
     def copies(self) -> set[str]:
@@ -421,6 +425,36 @@ class ProgramTables:
             return "the plan takes rows of an input in parts, or more than once"
         return ""
 
+    @cached_property
+    def _moves(self) -> dict[tuple[int, int, int], tuple[int, int]]:
+        """(number of an argument, image, row) -> the first and the last place in the order where the row is moved."""
+        found: dict[tuple[int, int, int], tuple[int, int]] = {}
+        for at, number in enumerate(self.order):
+            task = self.tasks[number - len(self.firings)] if number >= len(self.firings) else None
+            if task is None or task.side < 0:
+                continue
+            side = self._sides[task.side]
+            for row in range(task.first, task.first + task.count):
+                key = side.argument.number, side.image, row
+                found[key] = found.get(key, (at,))[0], at
+        return found
+
+    def list_in_place(self, output: Argument) -> list[Argument]:
+        """The inputs of an output's form whose arrays it may be written to, as a state that a step updates: each row is read for
+        the last time before it is written.
+        """
+        written = [
+            (key[1:], first) for key, (first, _) in self._moves.items() if key[0] == output.number
+        ]
+        return [
+            one
+            for one in self._inputs.values()
+            if (one.strides, one.tensor.shape) == (output.strides, output.tensor.shape)
+            and all(
+                first > self._moves.get((one.number, *row), (-1, -1))[1] for row, first in written
+            )
+        ]
+
     def _add_sides(self) -> None:
         """Add the sides to the tables: pools `parts` and `sides`."""
         pool = self.pools.pool
@@ -476,7 +510,7 @@ def _close(entries: list[Entry], start: int, guards: Sequence[Condition]) -> Non
 
 def _bits(number: int) -> int:
     """Of the smallest type that has this number, and a greater one."""
-    return next(bits for bits in (8, 16, 32) if number < 2**bits - 1)
+    return next(bits for bits in (8, 16, 32, 64) if number < 2**bits - 1)
 
 
 def _ints(pool: Pool, rows: Sequence[Sequence[int]]) -> Token:

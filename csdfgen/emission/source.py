@@ -154,7 +154,7 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "sizes": _sizes(unit, one),
         "elements": prod(network.whole_shape(tensor)),
         "place": comment(one.name),
-        "row": _row(one),
+        "row": _row(one) + _in_place(unit, one),
         "rows": tensor.rows,
         "per_row": tensor.row_elements,
         "least_row": max(1, tensor.row_elements),
@@ -164,6 +164,14 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "push": unit.push(one),
         "stream_push": unit.push(one, stream=True),
     }
+
+
+def _in_place(unit: Unit, one: Argument) -> str:
+    """Whose array an output may be written to, in words."""
+    inputs = unit.tables.list_in_place(one) if one.output and unit.tables.loop is None else []
+    return (
+        f"; it may be the array of {' or '.join(other.word for other in inputs)}" if inputs else ""
+    )
 
 
 def _row_number(unit: Unit, one: Argument) -> str:
@@ -253,12 +261,13 @@ def source(unit: Unit) -> Iterator[str]:
         pools=tables.pools.source(),
         counts=tables.pools.most_counts,
         firing_count=len(tables.firings),
-        firings=_list_by_actor(tables, tables.firings, lambda one: f"{{{one.call},{one.first}}}"),
+        firings=_list_by_actor(tables, tables.firings, lambda one: f"FIRE({one.call},{one.first})"),
         task_count=len(tables.tasks),
         tasks=_list_by_actor(
             tables, tables.tasks, lambda one: f"{{{one.side},{one.first},{one.count}}}"
         ),
         order_count=len(tables.order),
+        call_bits=tables.call_bits,
         **{f"{kind}_bits": bits for kind, bits in tables.bits.items()},
         order=wrap_words(map(str, tables.order)),
         ends=wrap_words(numbers.get(actor, "NOBODY") for actor in tables.ends),

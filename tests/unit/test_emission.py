@@ -410,6 +410,43 @@ def test_the_arena_is_the_plan_s(tmp_path: Path) -> None:
     assert max(int(row[1]) for row in rows) == plan.planned_bytes
 
 
+SHIFTED = """
+g (float[1,2,6,4] state, float[1,2,2,4] x) => (later, sooner) <int64[1] axis = {2}, int64[1] zero = {0}, int64[1] two = {2},
+int64[1] four = {4}, int64[1] eight = {8}> {
+    all = Concat<axis=2>(state, x)  later = Slice(all, two, eight, axis)
+    low = Slice(state, zero, four, axis)  both = Concat<axis=2>(x, low)  sooner = Relu(both)
+}
+"""
+
+IN_PLACE = """
+#include "small.h"
+#include <string.h>
+int main(void)
+{
+    static float state[SMALL_STATE_SIZE], x[SMALL_X_SIZE], later[SMALL_LATER_SIZE];
+    for (int k = 0; k < SMALL_STATE_SIZE; k++)
+        state[k] = (float)(3 * k % 17);
+    for (int k = 0; k < SMALL_X_SIZE; k++)
+        x[k] = (float)(5 * k % 13);
+    small_run(state, x, later, NULL);
+    small_run(state, x, state, NULL);
+    return memcmp(later, state, sizeof later) != 0;
+}
+"""
+
+
+def test_a_state_is_updated_in_its_array(tmp_path: Path) -> None:
+    """Where each row is read before it is written; in the header alone."""
+    program = Program(planned(model(SHIFTED), rows="1"), tmp_path / "c")
+    header = (program.folder / "small.h").read_text()
+    assert re.findall(r"^ \* output (\w+): .*; it may be the array of (\w+)\.$", header, re.M) == [
+        ("later", "state")
+    ]
+    (program.folder / "in_place.c").write_text(IN_PLACE)
+    program.link("in_place")
+    program.execute("in_place")
+
+
 # Names --------------------------------------------------------------------------------------------
 
 

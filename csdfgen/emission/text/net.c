@@ -42,10 +42,9 @@ typedef struct call {
 #define AT(k) ((void *)(base + at[k]))
 #define ROW(k) (at[k] == NONE ? NULL : AT(k))
 
-/* A call, and the first of its places. */
-typedef struct firing {
-    uint@firing_bits@_t call, first;
-} firing;
+/* A call, and the first of its places: the bits above those of the call. */
+typedef uint@firing_bits@_t firing;
+#define FIRE(call, first) ((call) | (firing)(first) << @call_bits@)
 
 /* Pieces of rows: how they lie in the arena and in an array, and where in the arena each row's is. */
 typedef struct part {
@@ -96,8 +95,9 @@ static const uint16_t ends[ORDER] = {
 @if kernels@
 static void fire(int32_t number, unsigned char *base)
 {
-    const call *what = calls + firings[number].call;
-    what->fire(what, places + firings[number].first, base);
+    const firing now = firings[number];
+    const call *what = calls + now % (1 << @call_bits@);
+    what->fire(what, places + (now >> @call_bits@), base);
 }
 
 @end@

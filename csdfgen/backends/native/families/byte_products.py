@@ -237,7 +237,7 @@ def _made(
 ) -> Instruction:
     """The kernel on a step. width: columns of the map that is read. turns: of several images, see `csdf_conv_step`."""
     pad = step.workspace
-    room = pad.size > 0 and kernel != DEPTHWISE
+    room = pad.size > LEAST and kernel != DEPTHWISE  # else on the stack
     behind = []
     if packed.layer.into.kind == TO_CENTRED:
         zero = step.view(2)
