@@ -34,8 +34,9 @@ import runtime
 from benchmarks.pages import ROOT, picture, write_between
 from csdfgen.backends.registry import load_backend
 from csdfgen.devices.boards import describe_actors, describe_network
+from csdfgen.emission.account import account_memory
 from csdfgen.emission.bundle import Part, bundle
-from csdfgen.emission.emit import emitted_account
+from csdfgen.emission.emit import whole_unit
 from csdfgen.emission.targets import STACK, TARGETS, Board
 from csdfgen.emission.times import make_inputs
 from csdfgen.planning.plan import Plan
@@ -215,11 +216,11 @@ def of_tensorflow() -> list[str]:
     if spec is None or spec.origin is None:
         return []
     for path in sorted((Path(spec.origin).parent / "models").glob("*.tflite")):
-        plan = csdfgen.plan(
-            csdfgen.load(path), backend="native", goal="memory", count="activations"
-        )
-        account, theirs = emitted_account(plan, STACK), _arena_of_tflm(path)
-        mine = account.ram - account.stack
+        plan = csdfgen.plan(csdfgen.load(path), backend="native", goal="memory", count="flash")
+        unit, theirs = whole_unit(plan, path.stem, ""), _arena_of_tflm(path)
+        account = account_memory(plan, unit.tables, STACK)
+        once = [one.tensor.nbytes for one in unit.outputs if unit.tables.list_in_place(one)]
+        mine = account.ram - account.stack - sum(once)
         counts = (
             f"{_count_step(plan, path.stem, core):.0f}" for core in ("cortex-m7", "cortex-m55")
         )
