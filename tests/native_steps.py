@@ -52,6 +52,7 @@ MACHINES = {
     "host": FLAGS,
     "scalar": (*STANDARD, "-O1", NATIVE, "-DCSDF_SCALAR"),
     "avx2": (*STANDARD, "-O1", "-march=x86-64-v3"),
+    "pairs": (*STANDARD, "-O1", NATIVE, "-UCSDF_NO_HALVES"),
 }
 """Flags of the kernel libraries that tests execute. Each is built once, and in half the time with -O1."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 import platform
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import csdfgen
 from csdfgen.backends.native import library, opened, prebuilt
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.build import sources_digest
+from csdfgen.backends.native.build import NATIVE, NO_HALVES, sources_digest
 from csdfgen.backends.native.prebuilt import LEVELS, Level, library_name, list_suitable_libraries
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
@@ -62,6 +63,29 @@ def test_the_best_is_loaded(level: Level, folder: Path, monkeypatch: pytest.Monk
     say(folder.parent, level)
     found = chosen(monkeypatch)
     assert found.path == of_level(level, folder) and found.compiler.endswith(f", {level.name}")
+
+
+@pytest.mark.skipif("avx512-bf16" not in {one.name for one in HERE}, reason="no such level")
+@pytest.mark.parametrize(
+    ("vendor", "more", "slow"),
+    [
+        ("GenuineIntel", "avx512_fp16", True),
+        ("GenuineIntel", "", False),  # Cooper Lake
+        ("AuthenticAMD", "avx512_fp16", False),
+    ],
+)
+def test_slow_products_of_pairs_are_not_used(
+    vendor: str, more: str, slow: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = " ".join(HERE[0].features)
+    (folder.parent / "cpuinfo").write_text(f"vendor_id\t: {vendor}\nflags\t\t: {words} {more}\n")
+    assert (chosen(monkeypatch).path == of_level(HERE[0], folder)) != slow
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(library, "build", lambda flags: asked.append(flags))
+    monkeypatch.setattr(library, "Library", lambda _: SimpleNamespace(lacking=""))
+    for flags in (("-O1", NATIVE), ("-O1",)):
+        library._built(flags)
+    assert [NO_HALVES in flags for flags in asked] == [slow, False]
 
 
 def test_the_smallest_where_nothing_is_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

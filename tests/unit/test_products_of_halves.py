@@ -22,6 +22,7 @@ from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import pack_paired_conv_weights
+from csdfgen.backends.native.prebuilt import has_slow_pairs
 from csdfgen.backends.native.ways import Ways
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
@@ -37,6 +38,17 @@ pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missin
 
 PAIRS = {"bfloat16": "conv_bf16_of", "float16": "conv_f16_of"}
 """Type -> its kernel."""
+
+HERE = pytest.mark.parametrize(
+    "machine",
+    [
+        *on_each_machine.args[1],
+        pytest.param(
+            "pairs", marks=pytest.mark.skipif(not has_slow_pairs(), reason="the host's are these")
+        ),
+    ],
+)
+"""Each machine, and the processor's products of pairs where the host does without, since they are slow."""
 
 FORMS = pytest.mark.parametrize("form", PAIRS)
 
@@ -115,7 +127,7 @@ def check(
 
 
 @FORMS
-@on_each_machine
+@HERE
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.networks)]
 )
@@ -129,7 +141,7 @@ def test_random_layers(
 
 
 @FORMS
-@on_each_machine
+@HERE
 def test_several_images_in_a_step(machine: str, form: str) -> None:
     """They are taken one by one."""
     model, x = random_layer(5, form)
@@ -162,7 +174,7 @@ def joined(sizes: tuple[int, int], form: str) -> tuple[onnx.ModelProto, np.ndarr
 
 @FORMS
 @pytest.mark.parametrize("sizes", [(18, 7), (17, 8), (600, 30)])
-@on_each_machine
+@HERE
 def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int], form: str) -> None:
     """No pair has channels of both: behind an odd number of them, slabs are widened."""
     model, x = joined(sizes, form)
@@ -347,7 +359,7 @@ def test_weights_of_pairs() -> None:
 
 
 @FORMS
-@on_each_machine
+@HERE
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm", "one row"])
 def test_matrices(kind: str, machine: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of a matrix is a pixel; of a single one, weights are widened in registers as before."""

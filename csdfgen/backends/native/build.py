@@ -47,6 +47,9 @@ NATIVE = "-march=native"
 FLAGS = (*STANDARD, "-O3", NATIVE)
 """What a library for this machine is built with."""
 
+NO_HALVES = "-DCSDF_NO_HALVES"
+"""Without the processor's products of pairs of two bytes (c/simd_halves.h)."""
+
 LEVELS = ("-march=x86-64-v3", "-march=x86-64-v2", "-march=x86-64")
 """Instruction sets smaller than the compiler's own, from large to small."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native import prebuilt
-from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, build, sources_digest
+from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, NO_HALVES, build, sources_digest
 from csdfgen.backends.native.structures import constant, structure, structures
 from csdfgen.errors import ToolError
 from schedules.peak import flow
@@ -149,6 +149,8 @@ def _built(flags: Sequence[str]) -> Library:
     With -march=native the compiler uses the instruction set of the processor that it runs on. Where this processor
     has a smaller one, as in an emulator that starts compilers outside of it, a library for a smaller one is built.
     """
+    if NATIVE in flags and prebuilt.has_slow_pairs():
+        flags = (NO_HALVES, *flags)
     found = Library(build(flags=tuple(flags)))
     for level in LEVELS if found.lacking and NATIVE in flags else ():
         found = Library(build(flags=tuple(level if flag == NATIVE else flag for flag in flags)))
