@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Condition, Thread
-from time import perf_counter
+from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class MappedProgram:
 
     def __init__(self, plan: MappedPlan, threads: int = 1) -> None:
         check_mapped(plan)
-        self.plan, self._parts = plan, list[_Computing]()
+        self.plan, self._threads, self._parts = plan, threads, list[_Computing]()
         memories = {}
         for number in range(len(plan.processors)):
             own = [part for part in plan.parts if part.processor == number]
@@ -202,16 +202,48 @@ class MappedProgram:
 
     # Measuring -----------------------------------------------------------------------------------
 
-    def time_turns(self, feeds: Arrays, repeats: int = 5) -> dict[Turn, float]:
+    def time_turns(
+        self, feeds: Arrays, repeats: int = 5, clock: Callable[[], float] = perf_counter
+    ) -> dict[Turn, float]:
         """Seconds of each turn of a frame alone: median of `repeats`, behind one that is not timed."""
         found: dict[Turn, list[float]] = {}
         for _ in range(repeats + 1):
             frame = self._begin(1)
             for number, turn, _ in self.plan.turns(1):
-                start = perf_counter()
+                start = clock()
                 self._execute(number, turn, 0, feeds, frame)
-                found.setdefault((number, turn), []).append(perf_counter() - start)
+                found.setdefault((number, turn), []).append(clock() - start)
         return {turn: statistics.median(times[1:]) for turn, times in found.items()}
+
+    def time_calls(self, feeds: Arrays) -> list[float]:
+        """Of each part, processor time of the thread that executes it, but for that of firings where they are its own."""
+        turns, actors = self.time_turns(feeds, clock=thread_time), self.time_actors(feeds)
+        found = []
+        for number, (computing, spent) in enumerate(zip(self._parts, actors, strict=True)):
+            own = 0.0 if computing.bound.driven is not None else sum(spent.values())
+            whole = sum(turns[number, turn] for turn in range(computing.part.turns))
+            found.append(max(0.0, whole - own))
+        return found
+
+    def time_actors(self, feeds: Arrays, repeats: int = 5) -> list[dict[str, float]]:
+        """Of each part, actor -> seconds of its firings in a frame: median of `repeats`, behind one that is not timed; processor
+        time of native code on one thread, or the device's own.
+        """
+        clock = thread_time_ns if self._threads == 1 else perf_counter_ns
+        found: list[dict[str, list[float]]] = [{} for _ in self._parts]
+        for repeat in range(repeats + 1):
+            outputs = self._outputs()
+            for computing, spent in zip(self._parts, found, strict=True):
+                self._open(computing, 0, feeds, outputs)
+                sums: dict[str, float] = {}
+                ends = computing.bound.time(clock)
+                for (actor, _), start, end in zip(
+                    computing.part.plan.order, ends, ends[1:], strict=False
+                ):
+                    sums[actor] = sums.get(actor, 0.0) + 1e-9 * (end - start)
+                for actor, seconds in sums.items() if repeat else ():
+                    spent.setdefault(actor, []).append(seconds)
+        return [{actor: statistics.median(one) for actor, one in spent.items()} for spent in found]
 
     def touched_bytes(self, feeds: Arrays) -> dict[str, int]:
         """Bytes that a frame uses of each arena, and of the pool of slots in as many frames as it has. Raises PlanError if

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from csdfgen.backends.registry import AUTO, choose_backend
 from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import Asked, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress, table
-from csdfgen.errors import CsdfgenError, option
-from csdfgen.goals.mapping import parse_mapping, planning_options, predict
+from csdfgen.errors import CsdfgenError, PlanError, option
+from csdfgen.goals.mapping import parse_mapping, parse_processors, planning_options, predict
 from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
     from csdfgen.cli.run import Run
+    from csdfgen.cli.terminal import Progress
     from csdfgen.goals.mapping import Predicted
     from csdfgen.model.network import Network
+    from csdfgen.model.options import PlanOptions
     from csdfgen.planning.mapped import MappedPlan
     from csdfgen.planning.plan import Plan
     from runtime.mapped import Frames, MappedProgram
@@ -47,10 +51,8 @@ def run_mapped(run: Run, asked: Asked) -> None:
         network = load_network(run.model, asked)
         if run.output is not None:
             check_output_path(run.output, network)
-        processors, mapping = parse_mapping(run.map, network)
         feeds = run._feeds(network)
-        progress("planning")
-        plan = plan_parts(network, processors, mapping, asked)
+        plan, search = _plan(run.map, network, asked, feeds, progress)
         progress("compiling")
         program = MappedProgram(plan, run.threads)
         progress("measuring")
@@ -61,7 +63,7 @@ def run_mapped(run: Run, asked: Asked) -> None:
         outputs = frames.outputs[-1]
         if run.output is not None:
             write_outputs(run.output, outputs)
-        values = _to_json(run, program, frames, predicted, touched)
+        values = {**_to_json(run, program, frames, predicted, touched), **search}
         if before is not None and program.driven is not None:
             driven, count = program.driven.since(before), len(frames.outputs)
             values |= {"launches": driven.launches // count, "copied_bytes": driven.copied // count}
@@ -98,18 +100,46 @@ def _refusals(run: Run, asked: Asked) -> list[tuple[object, str]]:
     ]
 
 
+def _plan(
+    text: str, network: Network, asked: Asked, feeds: Mapping[str, np.ndarray], progress: Progress
+) -> tuple[MappedPlan, dict[str, Any]]:
+    """The plan of a mapping that is given, or found, and what is reported of the search. Raises CsdfgenError."""
+    from csdfgen.goals.mapping_search import Search
+    from csdfgen.tuning.processors import measure_processors
+
+    if text.partition(":")[0] != AUTO:
+        processors, mapping = parse_mapping(text, network)
+        progress("planning")
+        return plan_parts(network, processors, mapping, asked), {}
+    processors, limits = parse_processors(text)
+    pipelined = asked.given.get("goal") == "throughput"
+    progress("measuring layers on each processor")
+    kernels = [choose_backend(one) for one in _options(processors, asked)]
+    make = partial(plan_parts, network, processors, asked=asked)
+    times = measure_processors(network, kernels, make, feeds)
+    progress("searching")
+    found = Search(network, times, pipelined, limits).find()
+    plan = make(found.mapping)
+    for name, needed, limit in zip(processors, plan.arenas(), limits, strict=True):
+        if limit is not None and needed + plan.parameter_bytes(name) > limit:
+            raise PlanError(
+                f"{option('map', text)}: the best mapping takes {needed:,} bytes of arena on {name}; give it more"
+            )
+    alone = [1e3 * (sum(one) + turn) for one, turn in zip(times.seconds, times.turn, strict=True)]
+    searched = {"seconds": found.seconds, "bound": found.bound}
+    mapped = {name: processors[k] for name, k in found.mapping.items()}
+    each = dict(zip(processors, alone, strict=True))
+    return plan, {"map": mapped, "search": searched, "alone_ms": each}
+
+
 def plan_parts(
     network: Network, processors: tuple[str, ...], mapping: Mapping[str, int], asked: Asked
 ) -> MappedPlan:
     """The mapped plan with the options given. Raises CsdfgenError."""
-    from csdfgen.backends.registry import choose_backend
-    from csdfgen.goals.choice import choose_plan, run_options
+    from csdfgen.goals.choice import choose_plan
     from csdfgen.planning.mapped import plan_mapped
 
-    given = {name: one for name, one in asked.given.items() if name != "goal"}
-    options = [
-        run_options({"result": "stored", **given, **planning_options(one)}) for one in processors
-    ]
+    options = _options(processors, asked)
     return plan_mapped(
         network,
         processors,
@@ -118,6 +148,16 @@ def plan_parts(
         pipelined=asked.given.get("goal") == "throughput",
         streamed=[choose_backend(one).shares_memory for one in options],
     )
+
+
+def _options(processors: Sequence[str], asked: Asked) -> list[PlanOptions]:
+    """The options of the parts of each processor. Raises CsdfgenError."""
+    from csdfgen.goals.choice import run_options
+
+    given = {name: one for name, one in asked.given.items() if name != "goal"}
+    return [
+        run_options({"result": "stored", **given, **planning_options(one)}) for one in processors
+    ]
 
 
 def _to_json(
@@ -194,6 +234,14 @@ def _show(values: Mapping[str, Any]) -> None:
             for name in ("period", "latency")
         ),
     )
+    if "search" in values:
+        alone = ", ".join(
+            f"{ms:,.3f} ms on {name} alone" for name, ms in values["alone_ms"].items()
+        )
+        best = "no mapping is better" if values["search"]["bound"] else "best that was found"
+        say(
+            f"search     {1e3 * values['search']['seconds']:,.3f} ms from measured layers, {best}; {alone}"
+        )
     for one in values.get("check", ()):
         verdict = "equal" if one["equal"] else "wrong"
         say(

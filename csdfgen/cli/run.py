@@ -132,8 +132,9 @@ class Run(Command):
     )
     map: str | None = declare(
         "Compute layers by several processors at the same time (native, opencl, opencl:1, cuda): layers from LAYER on by "
-        "DEVICE, up to the next one that is named, or a file of them (.json).",
-        None, "LAYER=DEVICE,...|FILE", PROCESSORS,
+        "DEVICE, up to the next one that is named, or a file of them (.json); auto, or auto:DEVICE[=BYTES],..., measures each "
+        "layer on each of them and searches.",
+        None, "LAYER=DEVICE,...|FILE|auto", PROCESSORS,
     )  # fmt: skip
     output: Path | None = declare(
         "Outputs as .npz (by output name) or .npy (a single output).",

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from csdfgen.backends import FOLDERS
-from csdfgen.backends.registry import BACKENDS, resolve_backend
-from csdfgen.errors import InputError, option
+from csdfgen.backends import ALWAYS, FOLDERS
+from csdfgen.backends.registry import AUTO, load_backend, resolve_backend
+from csdfgen.errors import InputError, ToolError, option
 from csdfgen.files import load_json
 from csdfgen.goals.throughput import build_processor_graph, graph_period
 from csdfgen.model.network import Network
+from csdfgen.model.units import parse_size
 from csdfgen.planning.mapped import MappedPlan, Turn
 
 _PAIR = re.compile(rf"(.+?)=((?:{'|'.join(FOLDERS)})(?::[^,=]*)?)(?:,|$)")
@@ -30,6 +31,34 @@ class Predicted:
     period: float
     latency: float
     loads: tuple[float, ...]
+
+
+def parse_processors(text: str) -> tuple[tuple[str, ...], list[int | None]]:
+    """(processors, bytes of memory that each may take) of auto:DEVICE[=BYTES],...; without devices those of all backends that
+    this machine can have, but for the slowest. Raises InputError.
+    """
+    _, _, listed = text.partition(":")
+    names, limits = list[str](), list[int | None]()
+    for one in listed.split(",") if listed else _present():
+        name, equals, size = one.partition("=")
+        check_processor(name)
+        names.append(name)
+        limits.append(parse_size(size) if equals else None)
+    if len({*names}) < len(names):
+        raise InputError(f"{option('map', text)}: names a processor twice")
+    return tuple(names), limits
+
+
+def _present() -> list[str]:
+    """Backends that can be had."""
+    found = []
+    for name in FOLDERS:
+        try:
+            load_backend(name)
+        except ToolError:
+            continue
+        found.append(name)
+    return [name for name in found if name != ALWAYS] or found
 
 
 def parse_mapping(text: str, network: Network) -> tuple[tuple[str, ...], dict[str, int]]:
@@ -47,7 +76,7 @@ def parse_mapping(text: str, network: Network) -> tuple[tuple[str, ...], dict[st
         check_processor(device)
     if not isinstance(given, dict) or not given:
         raise InputError(f"{text}: no JSON object of devices by layer")
-    found, device = dict[str, str](), resolve_backend(BACKENDS[0])
+    found, device = dict[str, str](), resolve_backend(AUTO)
     for layer in network.layers:
         device = found[layer.name] = str(given.get(layer.name, device))
     processors = tuple(dict.fromkeys(found.values()))

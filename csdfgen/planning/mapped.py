@@ -94,14 +94,10 @@ class MappedPlan:
         """Steps of a frame but for the first one."""
         return max(part.lag for part in self.parts)
 
-    @property
-    def mapping(self) -> dict[str, str]:
-        """Layer -> its processor."""
-        return {
-            layer.name: self.processors[part.processor]
-            for part in self.parts
-            for layer in part.plan.network.layers
-        }
+    def parameter_bytes(self, processor: str) -> int:
+        """Bytes of weights of a processor's layers."""
+        own = [part for part in self.parts if self.processors[part.processor] == processor]
+        return sum(part.plan.network.parameter_bytes for part in own)
 
     @property
     def copied_bytes(self) -> int:

@@ -70,7 +70,7 @@ ARROWS: dict[str, set[str]] = {
     "devices": STAGES - {"dataflow"}
     | {"cache", "reading", "backends", "emission", "planning", "runtime"},
     "tuning": {"base", "model", "phases", "program", "backends", "planning", "runtime"}
-    | {"devices"},
+    | {"devices", "rewriting"},
     "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
     | {"devices", "emission", "reading", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}

@@ -9,7 +9,8 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
+from math import inf
 from pathlib import Path
 from random import Random
 from threading import main_thread
@@ -30,8 +31,10 @@ from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.choice import choose_plan, run_options
 from csdfgen.goals.mapping import parse_mapping, planning_options, predict
-from csdfgen.model.network import Network
+from csdfgen.goals.mapping_search import Search
+from csdfgen.model.network import Layer, Network
 from csdfgen.planning.mapped import MappedPlan, check_mapped, plan_mapped
+from csdfgen.tuning.processors import Times, measure_processors
 from runtime.mapped import MappedProgram
 from tests.builder import Graph
 from tests.command import Call, refused
@@ -320,6 +323,64 @@ def test_three_parts_overlap_only_in_a_pipeline() -> None:
         assert found == pytest.approx(4.0) if pipelined else found > 4.5
 
 
+# Search ------------------------------------------------------------------------------------------
+
+
+@GOALS
+@pytest.mark.parametrize("seed", range(6))
+def test_the_search_finds_the_best_of_all_mappings(seed: int, pipelined: bool) -> None:
+    """By enumeration; what it proves is no more than that."""
+    rng = np.random.default_rng(seed)
+    network = (branching, lambda: csdfgen.load(residual_classifier()))[seed % 2]()
+    units = tuple((layer.name,) for layer in network.layers)
+    seconds = rng.uniform(0.5, 2, (2, len(units)))
+    seconds[1, seed % len(units)] = inf if seed > 2 else 1.0
+    times = Times(units, tuple(map(tuple, seconds.tolist())), (1e-4, 2e-4), (0.1, 0.05))
+    search = Search(network, times, pipelined, [None, None])
+    each = [search.predict(one) for one in product((0, 1), repeat=len(units))]
+    found = search.find()
+    assert found.seconds == pytest.approx(min(each), rel=3e-3)
+    assert 0 < found.bound <= min(each) and set(found.mapping) == {
+        one.name for one in network.layers
+    }
+    assert search.predict([found.mapping[name] for (name,) in units]) == found.seconds
+
+
+def test_the_search_keeps_to_memory() -> None:
+    network = csdfgen.load(residual_classifier())
+    units = tuple((layer.name,) for layer in network.layers)
+    times = Times(units, ((1.0,) * len(units), (0.5,) * len(units)), (0.0, 0.0), (0.0, 0.0))
+    free = Search(network, times, False, [None, None]).find()
+    assert set(free.mapping.values()) == {1}
+    limit = network.parameter_bytes // 2 + 12_000
+    limited = Search(network, times, False, [None, limit]).find()
+    assert limited.seconds > free.seconds and 0 in limited.mapping.values()
+    with pytest.raises(PlanError, match="no mapping fits"):
+        Search(network, times, False, [10, 10]).find()
+
+
+def test_layers_are_measured_on_each_processor() -> None:
+    """Layers that are fused are one unit; what a processor has no kernels for has no time there."""
+    network = csdfgen.load(residual_classifier())
+
+    class Refusing:
+        def refusal(self, layer: Layer) -> str | None:
+            return "no pools" if layer.op_type == "MaxPool" else None
+
+    kernels = [choose_backend(run_options({"backend": "numpy"})), Refusing()]
+    (x,) = images(network, 1)
+    times = measure_processors(
+        network, kernels, lambda mapping: made(network, dict(mapping), pipelined=True), x
+    )
+    names = [layer.name for layer in network.layers]
+    assert [name for unit in times.units for name in unit] == names and len(times.units) < len(
+        names
+    )
+    pool = next(k for k, unit in enumerate(times.units) if "pool" in unit)
+    assert times.seconds[1][pool] == inf > times.seconds[0][pool] > 0
+    assert all(one > 0 for k, one in enumerate(times.seconds[1]) if k != pool)
+
+
 # The command -------------------------------------------------------------------------------------
 
 
@@ -363,6 +424,10 @@ def test_the_command(call: Call, tmp_path: Path) -> None:
     ]
     assert found["check"][0]["equal"] and found["slots_bytes"] == 2 * found["crossing_bytes"] > 0
     assert (tmp_path / "y.npz").exists() and "period" in call(*command).out
+    found = call("run", "m.onnx", "--map", "auto:numpy,native=1GiB", "--json", "--check").json
+    assert found["check"][0]["equal"] and found["search"]["seconds"] > 0
+    (tmp_path / "map.json").write_text(json.dumps(found["map"]))
+    assert "period" in call("run", "m.onnx", "--map", "map.json").out
     for more, why in (
         (("--map", "nothing=numpy"), "m.onnx: 'nothing' is no layer"),
         (("--map", "conv2=numpy", "--goal", "memory"), "--map has the goals"),
@@ -370,6 +435,9 @@ def test_the_command(call: Call, tmp_path: Path) -> None:
         (("--map", "conv2=numpy", "--layers"), "leave --layers out"),
         (("--map", "conv2=numpy", "--batch", "2"), "2 images a frame"),
         (("--map", "missing.json"), "is not LAYER=DEVICE"),
+        (("--map", "auto:gpu"), "'gpu' is none of"),
+        (("--map", "auto:numpy,numpy"), "a processor twice"),
+        (("--map", "auto:numpy=64"), "no mapping fits"),
     ):
         assert why in refused(call("run", "m.onnx", *more))
 
