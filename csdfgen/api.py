@@ -230,13 +230,15 @@ def plan_stream(
     shapes: AskedShapes | None = None,
     fix: AskedValues | None = None,
     passes: int = 1,
+    stateful: Mapping[str, str] | None = None,
     **given: Any,
 ) -> StreamPlan:
     """The plan of a network for images of any height, in one arena: an order of firings that repeats.
 
     network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
     shapes: of inputs at any height. fix: see `csdfgen.load`. passes: how often rows may be read, so that layers can depend on
-    means and other results of all rows.
+    means and other results of all rows. stateful: input -> output of a model of one step, a state that the next step takes; rows
+    are steps then, each an input of the model.
     Raises PlanError for a network that needs all rows at once, and as `load`.
     """
     from csdfgen.backends.registry import choose_backend, resolve_backend
@@ -244,8 +246,12 @@ def plan_stream(
     from csdfgen.planning.streams import find_passes
     from csdfgen.reading.heights import read_heights
     from csdfgen.reading.loader import load
+    from csdfgen.reading.steps import repeat_steps
 
     source = network.source if isinstance(network, Network) else network
+    if stateful:
+        source = network = repeat_steps(source, stateful, shapes, fix or ())
+        given, shapes = {"rows": "1", **given}, None
     one = network if isinstance(network, Network) else load(network, shapes=shapes, fix=fix)
     given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})

@@ -127,6 +127,10 @@ class Run(Command):
         "How often --stream may read all rows, so that they can depend on means and other results of all of them.",
         1, "N", FILES, low=1, high=100,
     )  # fmt: skip
+    stateful: list[str] | None = declare(
+        "The model is one step of --stream: its output OUT is input IN of the next step, which begins with zeros; repeatable.",
+        None, "IN=OUT", FILES,
+    )  # fmt: skip
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )
@@ -191,6 +195,7 @@ class Run(Command):
             return
         for name, asks in (
             ("resume", self.resume), ("columns", self.columns), ("passes", self.passes > 1),
+            ("stateful", self.stateful),
         ):  # fmt: skip
             refuse([(asks, f"--{name} is of a --stream; give both")])
         if self.map is not None:

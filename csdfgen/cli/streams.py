@@ -13,6 +13,8 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
+    import onnx
+
     from csdfgen.cli.run import Run
     from csdfgen.model.network import Network, Tensor
     from csdfgen.streaming.columns import Cut
@@ -47,7 +49,8 @@ def run_stream_files(run: Run, asked: Asked) -> None:
     options = run.pixels.read(input_formats(run.model))
     with show_progress() as progress:
         progress("loading")
-        network = load_network(run.model, asked)
+        model, asked = _repeat(run, asked) if run.stateful else (run.model, asked)
+        network = load_network(model, asked)
         check_paths(run.output, [one.name for one in network.outputs])
         (tensor, *others) = network.inputs
         if others:
@@ -55,7 +58,8 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         source = open_source(run.stream, tensor, options, wide=bool(run.columns))
         progress("planning")
         cut = _cut(network, source.tensor, run.columns) if run.columns else None
-        plan = plan_stream(cut.network if cut else network, passes=run.passes, **asked.given)
+        known = cut.network if cut else model if run.stateful else network
+        plan = plan_stream(known, fix=asked.fixed, passes=run.passes, **asked.given)
         _check_memory(plan.planned_bytes, limit, run.columns)
         program = runtime.compile(plan, threads=run.threads)
         figures = run_stream(
@@ -68,6 +72,19 @@ def run_stream_files(run: Run, asked: Asked) -> None:
     elif str(run.output) != "-":
         of = f", {pluralize(strips, 'strip')} of {plan.network.inputs[0].shape[-1]:,} columns"
         _show(figures, run.output, mebibytes(plan.planned_bytes) + of * bool(cut))
+
+
+def _repeat(run: Run, asked: Asked) -> tuple[onnx.ModelProto, Asked]:
+    """The model of all steps, and what is asked of it. Raises InputError."""
+    from csdfgen.reading.steps import repeat_steps
+
+    refuse([(run.columns, "steps have no columns; leave --columns out")])
+    pairs = [one.partition("=") for one in run.stateful or ()]
+    if not all(start and end for start, _, end in pairs):
+        raise InputError("--stateful needs IN=OUT, an input of the model and an output")
+    states = {start: end for start, _, end in pairs}
+    model = repeat_steps(run.model, states, asked.shapes, asked.fixed)
+    return model, replace(asked, shapes={}, given={"rows": "1", **asked.given})
 
 
 def _cut(network: Network, tensor: Tensor, most: int) -> Cut:
