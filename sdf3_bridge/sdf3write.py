@@ -62,21 +62,28 @@ def to_xml(graph: CsdfGraph, options: WriteOptions | None = None, *, warn: bool 
     for actor in graph.actors:
         lines += [f"   {_actor_start(actor)}", *ports[actor.name], "   </actor>"]
     lines += [f"   {_channel(channel)}" for channel in graph.channels]
-    lines += ["  </csdf>", "  <csdfProperties>", *_properties(graph, sizes, options.throughput)]
-    lines += ["  </csdfProperties>", " </applicationGraph>", "</sdf3>", ""]
+    lines += ["  </csdf>", "  <csdfProperties>", *_properties(graph, sizes, options)]
+    lines += [
+        "  </csdfProperties>",
+        " </applicationGraph>",
+        *_platform(name, options),
+        "</sdf3>",
+        "",
+    ]
     return "\n".join(lines).encode("utf-8")
 
 
-def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | None) -> list[str]:
+def _properties(graph: CsdfGraph, sizes: Mapping[str, int], options: WriteOptions) -> list[str]:
     """Lines of execution times, buffer sizes and the throughput constraint, in the order that
     SDF3's schema gives.
     """
     lines = []
     for actor in graph.actors:
         times = format_runs(actor.execution_times, ones=False)
+        kind = encode_name(options.processors.get(actor.name, "p1"))
         lines += [
             f'   <actorProperties actor="{encode_name(actor.name)}">',
-            f'    <processor type="p1" default="true"><executionTime time="{times}"/></processor>',
+            f'    <processor type="{kind}" default="true"><executionTime time="{times}"/></processor>',
             "   </actorProperties>",
         ]
     for channel in graph.channels:
@@ -85,10 +92,39 @@ def _properties(graph: CsdfGraph, sizes: Mapping[str, int], throughput: str | No
             lines.append(
                 f'   <channelProperties channel="{encode_name(channel.name)}">{size}</channelProperties>'
             )
-    if throughput is not None:
-        constraint = f"<timeConstraints><throughput>{throughput}</throughput></timeConstraints>"
+    if options.throughput is not None:
+        constraint = (
+            f"<timeConstraints><throughput>{options.throughput}</throughput></timeConstraints>"
+        )
         lines.append(f"   <graphProperties>{constraint}</graphProperties>")
     return lines
+
+
+def _platform(name: str, options: WriteOptions) -> list[str]:
+    """Lines of the architecture, a tile with a memory for each processor, each connected with the others, and of the mapping."""
+    tiles = {one: encode_name(one) for one in dict.fromkeys(options.processors.values())}
+    if not tiles:
+        return []
+    lines = [' <architectureGraph name="platform">']
+    for one, tile in tiles.items():
+        lines += [
+            f'  <tile name="{tile}">',
+            f'   <processor name="{tile}" type="{tile}"/>',
+            f'   <memory name="memory_{tile}" size="{options.memories.get(one, 0)}"/>',
+            "  </tile>",
+        ]
+    for source in tiles.values():
+        for target in tiles.values():
+            if source != target:
+                ends = f'srcTile="{source}" dstTile="{target}" delay="0"'
+                lines.append(f'  <connection name="{source}_to_{target}" {ends}/>')
+    lines += [" </architectureGraph>", f' <mapping appGraph={name} archGraph="platform">']
+    for one, tile in tiles.items():
+        mapped = [actor for actor, processor in options.processors.items() if processor == one]
+        lines += [f'  <tile name="{tile}">', f'   <processor name="{tile}">']
+        lines += [f'    <actor name="{encode_name(actor)}"/>' for actor in mapped]
+        lines += ["   </processor>", "  </tile>"]
+    return [*lines, " </mapping>"]
 
 
 def _original(name: str) -> str:

@@ -42,6 +42,8 @@ class WriteOptions:
         sizes, which they only store.
     throughput: a constraint in iterations of SDF3 (k minimal ones) per time unit, a decimal, which
         the tools only store.
+    processors: actor -> its processor, of a mapped graph; memories: processor -> bytes. They are written as processor types,
+        an architecture of tiles and a mapping.
     """
 
     serial: Serial = "add"
@@ -50,6 +52,8 @@ class WriteOptions:
     capacities: Mapping[str, int] = field(default_factory=dict)
     capacities_as: CapacityForm = "channels"
     throughput: str | None = None
+    processors: Mapping[str, str] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)
 
 
 def variant(graph: CsdfGraph, options: WriteOptions) -> tuple[CsdfGraph, dict[str, int]]:

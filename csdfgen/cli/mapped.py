@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.backends.registry import AUTO, choose_backend
 from csdfgen.cli.models import load_network, plan_network
-from csdfgen.cli.options import Asked, refuse
+from csdfgen.cli.options import Asked, check_suffix, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress, table
 from csdfgen.errors import CsdfgenError, PlanError, option
 from csdfgen.goals.mapping import parse_mapping, parse_processors, planning_options, predict
@@ -16,6 +16,7 @@ from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import numpy as np
 
@@ -45,6 +46,7 @@ def run_mapped(run: Run, asked: Asked) -> None:
     from runtime.mapped import MappedProgram
 
     refuse(_refusals(run, asked))
+    check_suffix(run.graph, "a mapped graph", ".xml")
     assert run.map is not None
     with show_progress() as progress, prefix_errors(run.model):
         progress("loading")
@@ -58,6 +60,8 @@ def run_mapped(run: Run, asked: Asked) -> None:
         progress("measuring")
         touched = program.touched_bytes(feeds)
         predicted = predict(plan, program.time_turns(feeds))
+        if run.graph is not None:
+            _write_graph(run.graph, program, feeds)
         before = program.driven
         frames = program.run([feeds] * (max(run.repeat, _LEAST_FRAMES) + plan.lag), same=True)
         outputs = frames.outputs[-1]
@@ -189,6 +193,17 @@ def _to_json(
         "measured": {"period_ms": 1e3 * frames.period(plan.lag + 1), "latency_ms": 1e3 * median(latencies)},
         "frames": len(frames.outputs), "threads": run.threads,
     }  # fmt: skip
+
+
+def _write_graph(path: Path, program: MappedProgram, feeds: Mapping[str, np.ndarray]) -> None:
+    """The graph for SDF3. Raises InputError."""
+    from csdfgen.planning.mapped_graph import build_mapped_graph
+    from sdf3_bridge import sdf3xml
+
+    plan = program.plan
+    graph, processors = build_mapped_graph(plan, program.time_actors(feeds))
+    memories = dict(zip(plan.processors, plan.arenas(), strict=True))
+    sdf3xml.write(path, graph, sdf3xml.WriteOptions(processors=processors, memories=memories))
 
 
 def _compare(

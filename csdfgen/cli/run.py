@@ -140,6 +140,11 @@ class Run(Command):
         "layer on each of them and searches.",
         None, "LAYER=DEVICE,...|FILE|auto", PROCESSORS,
     )  # fmt: skip
+    graph: Path | None = declare(
+        "With --map: write the dataflow graph for SDF3, with measured times in nanoseconds, the actors that copy, the platform "
+        "and the mapping.",
+        None, "FILE.xml", PROCESSORS,
+    )  # fmt: skip
     output: Path | None = declare(
         "Outputs as .npz (by output name) or .npy (a single output).",
         None, "FILE", FILES, names=OUTPUT,
@@ -216,6 +221,7 @@ class Run(Command):
             refuse([(both, f"{stored} for {option(name, str(given))}; {out}")])
         of_model = f"{self.model} is no compiled program, which alone takes a model; leave {{}} out"
         refuse([(self.compiled_of and not is_compiled(self.model), of_model.format("--model"))])
+        refuse([(self.graph, "--graph is of a --map; give both")])
         if is_compiled(self.model):
             labels = self._labels()
             outputs = run_compiled(self, asked)

@@ -20,6 +20,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 
 import csdfgen
 import runtime
@@ -28,14 +29,18 @@ from csdfgen.backends.cuda import devices
 from csdfgen.backends.cuda.driver import Cuda
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.registry import choose_backend
+from csdfgen.dataflow.graph import add_serial_loops, repetition_vector
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.choice import choose_plan, run_options
 from csdfgen.goals.mapping import parse_mapping, planning_options, predict
 from csdfgen.goals.mapping_search import Search
 from csdfgen.model.network import Layer, Network
 from csdfgen.planning.mapped import MappedPlan, check_mapped, plan_mapped
+from csdfgen.planning.mapped_graph import build_mapped_graph
 from csdfgen.tuning.processors import Times, measure_processors
 from runtime.mapped import MappedProgram
+from schedules.throughput import throughput
+from sdf3_bridge import encode_name, sdf3xml
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emulated_cuda import COMPILER, Emulated
@@ -381,6 +386,49 @@ def test_layers_are_measured_on_each_processor() -> None:
     assert all(one > 0 for k, one in enumerate(times.seconds[1]) if k != pool)
 
 
+# The graph ---------------------------------------------------------------------------------------
+
+
+@GOALS
+def test_the_graph_has_copies_and_runs(pipelined: bool, tmp_path: Path) -> None:
+    """Every tensor that crosses has an actor that copies it, on the processor that reads it; slots are its free rows."""
+    network = branching()
+    plan = made(network, alternating(network, 2), pipelined=pipelined)
+    (x,) = images(network, 1)
+    program = MappedProgram(plan)
+    spent = program.time_actors(x)
+    graph, processors = build_mapped_graph(plan, spent)
+    copies = [actor.name for actor in graph.actors if actor.function == "copy"]
+    assert len(copies) == sum(len(one.targets) for one in plan.crossings) > 2
+    for one in plan.crossings:
+        for target in one.targets:
+            reader = f"copy:{one.tensor.name}:{target}"
+            assert processors[reader] == plan.processors[plan.parts[target].processor]
+            (space,) = (c for c in graph.channels if c.kind == "space" and c.source == reader)
+            assert space.initial_tokens == len(one.offsets) * one.tensor.rows
+    assert all(
+        count == actor.phases
+        for count, actor in zip(repetition_vector(graph).values(), graph.actors, strict=True)
+    )
+    busiest = max(sum(actor.execution_times) for actor in graph.actors)
+    assert float(throughput(add_serial_loops(graph)).value) == pytest.approx(1 / busiest, rel=0.2)
+    memories = dict(zip(plan.processors, plan.arenas(), strict=True))
+    path = tmp_path / "g.xml"
+    sdf3xml.write(path, graph, sdf3xml.WriteOptions(processors=processors, memories=memories))
+    root = etree.parse(path).getroot()
+    mapped = {
+        actor.get("name"): tile.get("name")
+        for tile in root.iterfind("mapping/tile")
+        for actor in tile.iter("actor")
+    }
+    assert mapped == {encode_name(name): encode_name(one) for name, one in processors.items()}
+    assert [int(one.get("size")) for one in root.iter("memory")] == plan.arenas()
+    again = sdf3xml.read(path)
+    assert {actor.name: actor.execution_times for actor in again.actors} == {
+        actor.name: actor.execution_times for actor in graph.actors
+    }
+
+
 # The command -------------------------------------------------------------------------------------
 
 
@@ -418,11 +466,14 @@ def test_mappings_are_read(tmp_path: Path) -> None:
 def test_the_command(call: Call, tmp_path: Path) -> None:
     onnx.save(residual_classifier(), tmp_path / "m.onnx")
     command = "run", "m.onnx", "--map", "conv2=numpy", "--check"
-    found = call(*command, "--goal", "throughput", "--json", "--output", "y.npz").json
+    found = call(
+        *command, "--goal", "throughput", "--json", "--output", "y.npz", "--graph", "g.xml"
+    ).json
     assert [one["planned_bytes"] for one in found["processors"]] == [
         one["measured_bytes"] for one in found["processors"]
     ]
     assert found["check"][0]["equal"] and found["slots_bytes"] == 2 * found["crossing_bytes"] > 0
+    assert "copy:" in (tmp_path / "g.xml").read_text()
     assert (tmp_path / "y.npz").exists() and "period" in call(*command).out
     found = call("run", "m.onnx", "--map", "auto:numpy,native=1GiB", "--json", "--check").json
     assert found["check"][0]["equal"] and found["search"]["seconds"] > 0
@@ -435,6 +486,8 @@ def test_the_command(call: Call, tmp_path: Path) -> None:
         (("--map", "conv2=numpy", "--layers"), "leave --layers out"),
         (("--map", "conv2=numpy", "--batch", "2"), "2 images a frame"),
         (("--map", "missing.json"), "is not LAYER=DEVICE"),
+        (("--graph", "g.xml"), "--graph is of a --map"),
+        (("--map", "conv2=numpy", "--graph", "g.json"), "is written as .xml"),
         (("--map", "auto:gpu"), "'gpu' is none of"),
         (("--map", "auto:numpy,numpy"), "a processor twice"),
         (("--map", "auto:numpy=64"), "no mapping fits"),
