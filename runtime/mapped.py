@@ -87,7 +87,7 @@ class MappedProgram:
             self._parts.append(_Computing(part, BoundProgram(part.plan, kernels, memory=memory)))
         self._pool = np.zeros(plan.pool, np.uint8)
         self._slots = {
-            one.tensor.name: [self._slot(one.tensor, offset) for offset in one.offsets]
+            one.name: [self._slot(one.tensor, offset) for offset in one.offsets]
             for one in plan.crossings
         }
         self._turned, self._failed = Condition(), False

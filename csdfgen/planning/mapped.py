@@ -13,7 +13,7 @@ each. The graph that predicts the period has an actor for each processor, see `c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,7 +34,9 @@ Turn = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Rows of a tensor that a firing takes from an array of an input, or puts into one of an output."""
+    """Rows of a tensor that a firing takes from an array of an input, or puts into one of an output. tensor: name of the input or
+    output.
+    """
 
     firing: int
     tensor: str
@@ -58,6 +60,11 @@ class Part:
         """Number of turns of a frame."""
         return len(self.starts) - 1
 
+    @cached_property
+    def inputs(self) -> dict[str, Tensor]:
+        """The inputs of its network by name."""
+        return {one.name: one for one in self.plan.network.inputs}
+
     def moves(self, turn: int) -> list[Moved]:
         """What a turn reads and writes of arrays, in the order of its firings."""
         start, stop = self.starts[turn : turn + 2]
@@ -70,8 +77,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tensor between parts. offsets: of its slots, in the pool of all; frames take them in turn."""
+    """A tensor between parts. tensor: as the part has it that computes it. offsets: of its slots, in the pool of all; frames
+    take them in turn.
+    """
 
+    name: str
     tensor: Tensor
     source: int
     targets: tuple[int, ...]
@@ -148,7 +158,10 @@ class MappedPlan:
 
 def list_moves(plan: Plan) -> Iterator[Moved]:
     """What the firings of a plan take from arrays, and put into them."""
-    outputs = plan.network.output_tensors
+    outputs: dict[str, list[str]] = {}
+    for output in plan.network.outputs:
+        if output.tensor is not None:
+            outputs.setdefault(output.tensor.name, []).append(output.name)
     for at, (actor, phase) in enumerate(plan.order):
         work = plan.conversion.actor[actor]
         if work.kind == "input":
@@ -157,8 +170,8 @@ def list_moves(plan: Plan) -> Iterator[Moved]:
             yield Moved(at, source.name, work.phases[phase].out, False)
         for write in work.writes:
             rows = Rows(write.complete[phase - 1] if phase else 0, write.complete[phase])
-            if write.tensor.name in outputs and rows:
-                yield Moved(at, write.tensor.name, rows, True)
+            for name in outputs.get(write.tensor.name, ()) if rows else ():
+                yield Moved(at, name, rows, True)
 
 
 # Making ------------------------------------------------------------------------------------------
@@ -245,7 +258,7 @@ def _crossings(parts: Sequence[Part], pipelined: bool) -> tuple[tuple[Crossing, 
     """What crosses, with a slot for each frame between its writer and its last reader, and one for the next frame."""
     found, pool = [], 0
     for number, part in enumerate(parts):
-        made = {one.tensor.name: one.tensor for one in part.plan.network.outputs if one.tensor}
+        made = {one.name: one.tensor for one in part.plan.network.outputs if one.tensor}
         for name, tensor in made.items():
             targets = [
                 k
@@ -256,19 +269,21 @@ def _crossings(parts: Sequence[Part], pipelined: bool) -> tuple[tuple[Crossing, 
                 slots = max(parts[k].lag for k in targets) - part.lag + 1 + (not pipelined)
                 size = -(-tensor.nbytes // LINE) * LINE
                 offsets = tuple(pool + k * size for k in range(slots))
-                found.append(Crossing(tensor, number, tuple(targets), offsets))
+                found.append(Crossing(name, tensor, number, tuple(targets), offsets))
                 pool += slots * size
     return tuple(found), pool
 
 
 def _uses(plan: MappedPlan, turns: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Use, Moved]]:
     """Cells of the pool that turns use, and for what."""
-    crossing = {one.tensor.name: one for one in plan.crossings}
+    crossing = {one.name: one for one in plan.crossings}
     for at, (number, turn, frame) in enumerate(turns):
         part = plan.parts[number]
         for one in part.moves(turn) if frame >= 0 else ():
             there = crossing.get(one.tensor)
             if there is not None:
+                if not one.writes and part.inputs[one.tensor].row_axis != there.tensor.row_axis:
+                    one = replace(one, rows=Rows(0, there.tensor.rows))
                 slot, size = there.offsets[frame % len(there.offsets)], there.tensor.row_bytes
                 low, high = slot + one.rows.start * size, slot + one.rows.stop * size
                 yield (at, part.processor, low // LINE, -(-high // LINE), one.writes), one
@@ -298,7 +313,7 @@ def check_mapped(plan: MappedPlan) -> None:
     """
     turns = plan.turns(plan.steps_to_steady + 1)
     uses = list(_uses(plan, turns))
-    crossing = {one.tensor.name: number for number, one in enumerate(plan.crossings)}
+    crossing = {one.name: number for number, one in enumerate(plan.crossings)}
     cells = np.full((-(-plan.pool // LINE), 2), -1)
     made: dict[tuple[str, int], int] = {}
     for (at, _, low, high, writes), one in uses:
@@ -317,11 +332,3 @@ def check_mapped(plan: MappedPlan) -> None:
     names = [f"part {part}, turn {turn}, frame {frame}" for part, turn, frame in turns]
     found = [use for use, _ in uses]
     check_uses(plan.processors_of(turns), found, plan.spread_waits(turns), names)
-
-
-def format_parts(plan: MappedPlan) -> Iterator[tuple[str, str, int, str]]:
-    """(processor, its layers, their number, bytes of its arena) of each part."""
-    for part in plan.parts:
-        layers = [layer.name for layer in part.plan.network.layers]
-        span = layers[0] if len(layers) == 1 else f"{layers[0]} ... {layers[-1]}"
-        yield plan.processors[part.processor], span, len(layers), f"{part.plan.planned_bytes:,}"

@@ -22,17 +22,21 @@ def build_mapped_graph(
 ) -> tuple[CsdfGraph, dict[str, str]]:
     """The graph, and the processor of each actor. spent: of each part, actor -> seconds of its firings in a frame."""
     actors, channels, processors = list[Actor](), list[Channel](), dict[str, str]()
-    crossing = {one.tensor.name for one in plan.crossings}
+    crossing = {one.name for one in plan.crossings}
+    outputs = {one.name for one in plan.network.outputs}
     for number, (part, times) in enumerate(zip(plan.parts, spent, strict=True)):
         graph, works = csdf_graph(part.plan.conversion, tokens="rows"), part.plan.conversion.actors
         names, left_out = {}, set[str]()
-        outputs = {one.name for one in plan.network.outputs}
         for work in works:
             tensor = (work.writes or work.reads)[0].tensor.name
             names[work.name] = work.name
             if work.kind == "input" and tensor in crossing:
                 names[work.name] = _copy_name(tensor, number)
-            elif work.kind == "output" and tensor in crossing and tensor not in outputs:
+            elif work.kind == "output" and outputs.isdisjoint(
+                one.name
+                for one in part.plan.network.outputs
+                if one.tensor is not None and one.tensor.name == tensor
+            ):
                 left_out.add(work.name)
         for actor in graph.actors:
             if actor.name not in left_out:
@@ -57,12 +61,11 @@ def _copy_name(tensor: str, part: int) -> str:
 
 def _crossing_channels(plan: MappedPlan, one: Crossing) -> Iterator[Channel]:
     """Rows for each reader, and the free rows of the slots."""
-    name = one.tensor.name
     source, write = next(
         (work.name, write)
         for work in plan.parts[one.source].plan.conversion.actors
         for write in work.writes
-        if write.tensor.name == name
+        if write.tensor.name == one.tensor.name
     )
     made = tuple(differences(write.complete))
     for target in one.targets:
@@ -70,10 +73,13 @@ def _crossing_channels(plan: MappedPlan, one: Crossing) -> Iterator[Channel]:
         copy = next(
             work
             for work in conversion.actors
-            if work.kind == "input" and work.writes[0].tensor.name == name
+            if work.kind == "input" and work.writes[0].tensor.name == one.name
         )
         taken = tuple(differences(copy.writes[0].complete))
-        reader, size = _copy_name(name, target), one.tensor.row_bytes
-        free = len(one.offsets) * one.tensor.rows
-        yield Channel(f"{name}=>{target}", source, reader, made, taken, 0, size, "data")
-        yield Channel(f"{name}<={target}", reader, source, taken, made, free, 0, "space")
+        reader, size, given = _copy_name(one.name, target), one.tensor.row_bytes, made
+        if sum(given) != sum(taken):  # its rows are others: it is read as a whole
+            given, size = (*(0 for _ in made[1:]), 1), one.tensor.nbytes
+            taken = (1, *(0 for _ in taken[1:]))
+        free = len(one.offsets) * sum(given)
+        yield Channel(f"{one.name}=>{target}", source, reader, given, taken, 0, size, "data")
+        yield Channel(f"{one.name}<={target}", reader, source, taken, given, free, 0, "space")

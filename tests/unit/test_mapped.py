@@ -227,6 +227,25 @@ def test_an_error_in_a_turn_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
         program.run(images(network, 8))
 
 
+@GOALS
+def test_a_tensor_that_a_part_only_hands_on_crosses_under_its_name(pipelined: bool) -> None:
+    """Fusion removes the last layer of a part, whose output keeps its name."""
+    graph = Graph()
+    x = graph.node("Identity", graph.conv(graph.input("x", (1, 4, 8, 8)), 8), channels=8)
+    network = csdfgen.load(graph.model(graph.conv(x, 4)))
+    plan = made(
+        network,
+        {one.name: int(at > 1) for at, one in enumerate(network.layers)},
+        pipelined=pipelined,
+    )
+    (one,) = plan.crossings
+    assert one.name != one.tensor.name
+    feeds, program = images(network, 3), MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    graph_of_all, _ = build_mapped_graph(plan, program.time_actors(feeds[0]))
+    assert f"copy:{one.name}:1" in repetition_vector(graph_of_all)
+
+
 # Planted faults ----------------------------------------------------------------------------------
 
 
@@ -402,7 +421,7 @@ def test_the_graph_has_copies_and_runs(pipelined: bool, tmp_path: Path) -> None:
     assert len(copies) == sum(len(one.targets) for one in plan.crossings) > 2
     for one in plan.crossings:
         for target in one.targets:
-            reader = f"copy:{one.tensor.name}:{target}"
+            reader = f"copy:{one.name}:{target}"
             assert processors[reader] == plan.processors[plan.parts[target].processor]
             (space,) = (c for c in graph.channels if c.kind == "space" and c.source == reader)
             assert space.initial_tokens == len(one.offsets) * one.tensor.rows
