@@ -244,8 +244,7 @@ def plan_stream(
     from csdfgen.backends.registry import choose_backend, resolve_backend
     from csdfgen.model.network import Network
     from csdfgen.planning.streams import find_passes
-    from csdfgen.reading.heights import read_heights
-    from csdfgen.reading.loader import load
+    from csdfgen.reading.loader import load, read_heights
     from csdfgen.reading.steps import repeat_steps
 
     source = network.source if isinstance(network, Network) else network
@@ -267,8 +266,7 @@ def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:
     from csdfgen.backends.registry import choose_backend
     from csdfgen.model.network import Network
     from csdfgen.planning import stream_file
-    from csdfgen.reading.heights import read_heights
-    from csdfgen.reading.loader import load
+    from csdfgen.reading.loader import load, read_heights
 
     saved = stream_file.read_stream(path)
     source = network.source if isinstance(network, Network) else network

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import InputError, option
-from csdfgen.lowering.program import Condition, Delivery, lower
+from csdfgen.lowering.program import Condition, Delivery, Program, lower
+from csdfgen.lowering.segments import find_repeats
 from csdfgen.model.formats import Format
 from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection
 from csdfgen.planning.waits import count_cores, split_by_processor
-from csdfgen.program.steps import Awaiting, Backend, Driven, SelfTimed, Storage, View
+from csdfgen.program.steps import Awaiting, Backend, Bound, Driven, SelfTimed, Storage, View
 
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
@@ -92,11 +94,13 @@ class BoundProgram:
         memory: Storage | None = None,
     ) -> None:
         with pause_collection():
-            self._plan, self._kernels, self.program = plan, kernels, lower(plan, kernels)
+            self._plan, self._kernels, program = plan, kernels, lower(plan, kernels)
+            self._repeats = find_repeats(program, plan.turns) if plan.turns else None
+            self.program = replace(program, repeats=self._repeats)
             self._constants = kernels.upload(self.program.constants)
             self._bind(memory or kernels.allocate(add_guards(self.program.pools)))
         self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
-        self.images, self.firings = self.program.images, len(self.program.code)
+        self.images, self.firings = self.program.images, sum(b - a for _, a, b in self._sections())
         self._results = {
             one.name: one.tensor
             for one in plan.network.outputs
@@ -137,10 +141,13 @@ class BoundProgram:
         """Use this array, with axes in ONNX order, for an image of an input or output in all further runs. first: which of its
         rows is the first of the array.
         """
-        self._bound.open(self._ports[name, image, output], array, first)
+        port = self._ports[name, image, output]
+        self._looks.arrays[port] = array
+        self._bound.open(port, array, first)
 
     def close(self) -> None:
         """Release the caller's arrays."""
+        self._looks.arrays.clear()
         for port in self._ports.values():
             self._bound.open(port, None)
 
@@ -231,14 +238,23 @@ class BoundProgram:
                 marks.append(self._bound.mark() or mark)
             self._bound.wait()
             read = [one() for one in marks]
-            return read if alone else share_launch_times(read, marks[0]() - mark())
+            return self._folded(read if alone else share_launch_times(read, marks[0]() - mark()))
         times = [clock()]
         for runs in per_firing:
             for run in runs:
                 run()
             self._bound.wait()
             times.append(clock())
-        return times
+        return self._folded(times)
+
+    def _folded(self, times: list[int]) -> list[int]:
+        """The same for the firings of the program, those that repeat as one."""
+        if self._repeats is None:
+            return times
+        spent = np.zeros(len(self.program.code), np.int64)
+        numbers = [np.arange(start, stop) for _, start, stop in self._sections()]
+        np.add.at(spent, np.concatenate(numbers), np.diff(times))
+        return [times[0], *(times[0] + np.cumsum(spent)).tolist()]
 
     def prepared(self, size: int, handing_on: bool = False) -> list[Runs]:
         """The calls of a run in segments of `size` firings, made on first use. handing_on: rows of outputs are handed on
@@ -246,12 +262,27 @@ class BoundProgram:
         """
         found = self._cut.get((size, handing_on))
         if found is None:
-            starts = range(0, self.firings, max(1, size))
-            found = [
-                self._some(start, min(start + size, self.firings), handing_on) for start in starts
-            ]
-            self._cut[size, handing_on] = found
+            self._cut[size, handing_on] = found = []
+            known = cache(partial(self._some, handing_on=handing_on))
+            for turn, first, end in self._sections():
+                for start in range(first, end, max(1, size)):
+                    found.append([*known(start, min(start + size, end))])
+                    if self._repeats and start == first:
+                        rows = [turn * count for count in self._repeats.rows]
+                        found[-1].insert(
+                            0, partial(self._looks.shifted, self._bound, self.program, rows)
+                        )
         return found
+
+    def _sections(self) -> Iterator[tuple[int, int, int]]:
+        """(turns that were executed before, firing, firing behind) of all that is executed."""
+        one, count = self._repeats, len(self.program.code)
+        if one is None:
+            yield 0, 0, count
+            return
+        yield 0, 0, one.stop
+        yield from ((turn, one.start, one.stop) for turn in range(1, one.more + 1))
+        yield one.more, one.stop, count
 
     def between(self, start: int, stop: int) -> Runs:
         """The calls of firings [start, stop) of a run; what they start has ended when `wait` returns."""
@@ -418,9 +449,17 @@ class _Looks:
     def __init__(self, memory: Storage) -> None:
         self._memory = memory
         self.sink: Sink | None = None
+        self.arrays: dict[int, np.ndarray | None] = {}
+        self.behind: dict[str, int] = {}
         self.taken: dict[str, list[int]] = {}
         self.left_out: set[int] = set()
         self.forced: Mapping[str, bool] = {}
+
+    def shifted(self, bound: Bound, program: Program, rows: Sequence[int]) -> None:
+        """Have the rows of each port so far behind those that instructions name."""
+        for number, (port, count) in enumerate(zip(program.ports, rows, strict=True)):
+            self.behind[port.name] = count
+            bound.open(number, self.arrays.get(number), -count)
 
     def _is(self, condition: Condition) -> bool:
         if condition.branch in self.forced:
@@ -470,6 +509,7 @@ class _Looks:
     def _hand_on(self, one: Delivery, start: int, rows: np.ndarray) -> None:
         assert self.sink is not None, "rows outside a run"
         rows.flags.writeable = False
+        start += self.behind.get(one.output, 0)
         self.sink(one.output, one.image, start, start + len(rows), one.tensor.to_onnx(rows))
 
     def watched(self, watcher: Watcher, view: View) -> None:

@@ -68,6 +68,8 @@ class Executable:
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
     ) -> None:
+        taps = tuple(taps)
+        plan = plan.unrolled if taps or watchers else plan  # which need all rows of a tensor
         self.plan, self._threads = plan, _checked_threads(threads)
         self._kernels = (kernels or choose_backend(plan.options)).shared(self._threads)
         self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)

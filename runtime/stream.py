@@ -26,6 +26,7 @@ import numpy as np
 from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import Program, lower
+from csdfgen.lowering.segments import Segments
 from csdfgen.model.deferred import compute_array
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
@@ -36,16 +37,13 @@ from csdfgen.program.instructions import KEEPER, Constants, view_bytes
 from csdfgen.program.steps import Backend, Step
 from runtime.bound import BoundProgram, add_guards
 from runtime.kept_state import pack_state, unpack_state
-from runtime.segments import Runner, Segments
+from runtime.segments import Runner
 from runtime.session import Turn
 
 __all__ = ["Rows", "Stream", "StreamProgram"]
 
 Rows = np.ndarray | Mapping[str, np.ndarray]
 """Rows of the only input, or of some inputs by name, with the axes of the network."""
-
-_ROWS, _BYTES = 1024, 1 << 18
-"""Rows, and their bytes, up to which turns are executed together."""
 
 _PIECE = 1 << 22
 """Bytes of an array that are pushed at a time."""
@@ -125,8 +123,7 @@ class StreamProgram:
     def __init__(self, plan: StreamPlan, threads: int = 1, kernels: Backend | None = None) -> None:
         self.plan, self.lock = plan, Turn()
         self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
-        rows = min(_ROWS, _BYTES // plan.network.inputs[0].row_bytes)
-        self._joined = max(1, rows // plan.turn)
+        self._joined = plan.joined
         self._template = plan.at(plan.least + self._joined * plan.turn)  # one turn more, to compare
         network = self._template.network
         self.inputs: dict[str, Tensor] = {one.name: one for one in network.inputs}
@@ -137,7 +134,7 @@ class StreamProgram:
             one.name: one.constant for one in network.outputs if one.constant is not None
         }
         self._packed = _Packed()
-        self.segments = self._cut(self._lower(self._template))
+        self.segments = Segments.of(self._lower(self._template))
         self.turns = self._find_turns()
         self._ending: tuple[tuple[int, int], tuple[Plan, Segments]] | None = None  # the last one
 
@@ -176,16 +173,11 @@ class StreamProgram:
         finally:
             KEEPER.reset(token)
 
-    def _cut(self, program: Program) -> Segments:
-        return Segments.of(program, [*self.inputs], [*self.outputs])
-
     def _find_turns(self) -> Turns:
         one = self.segments
         count = self.plan.turn // int(one.fed[1, 0])
         first = one.find_body(count, self._joined * count)
-        ends = first + count
-        fed, made = ((rows[ends] - rows[first]).tolist() for rows in (one.fed, one.made))
-        return Turns(first, count, self._joined, fed, made)
+        return Turns(first, count, self._joined, *one.turn(first, count))
 
     @cached_property
     def held_back(self) -> int:
@@ -219,7 +211,7 @@ class StreamProgram:
             self._ending = None  # which may be gone before another one is made
             plan = self.plan.ending(*key)
             shared = self.segments.program.constants.copy()
-            self._ending = key, (plan, self._cut(self._lower(plan, shared)))
+            self._ending = key, (plan, Segments.of(self._lower(plan, shared)))
         return self._ending[1]
 
     def count_rows(self, rows: int) -> dict[str, int]:

@@ -248,6 +248,8 @@ class Schedule(Command):
             profile = choose_shown_profile(resolve_run_options(asked, progress))
             network, plan, made = self._planned(asked, progress)
             keep()
+            if self.items is not None or self.offsets is not None:
+                plan = plan.unrolled
             if self.items is not None:
                 count, bound = write_plan_items(self.items, plan)
                 lines = [

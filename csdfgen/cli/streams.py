@@ -89,7 +89,7 @@ def _repeat(run: Run, asked: Asked) -> tuple[onnx.ModelProto, Asked]:
 
 def _cut(network: Network, tensor: Tensor, most: int) -> Cut:
     """Strips of at most so many columns, of a source whose rows are those of the tensor."""
-    from csdfgen.reading.heights import read_heights
+    from csdfgen.reading.loader import read_heights
     from csdfgen.streaming.columns import cut_columns
 
     at_width = read_heights(network.source, network, across=1)

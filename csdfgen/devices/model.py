@@ -138,8 +138,11 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     """
     check_costs(plan.network, plan.sharing.silent, profile)
     profile = profile.within(plan.network.parameter_bytes + sum(plan.pools.values()))
+    share = (
+        plan.network.inputs[0].rows / plan.conversion.network.inputs[0].rows if plan.turns else 1
+    )
     alone = tuple(
-        layer_time(work, profile, work.name in plan.sharing.silent)
+        _weighted(layer_time(work, profile, work.name in plan.sharing.silent), share)
         for work in plan.conversion.actors
         if work.kind == "layer" or counts_input(work, profile)
     )

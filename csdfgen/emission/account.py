@@ -98,7 +98,7 @@ def account_memory(
         made = made or lower_unpacked(plan, kernels or choose_backend(plan.options))
         constants = sum(high - low for low, high in merge_ranges(made.constants.used))
         program = _size(made)
-    if isinstance(made, ProgramTables) and made.loop is not None:
+    if isinstance(made, ProgramTables) and made.endless:
         rows = [one.tensor.row_elements * one.tensor.itemsize for one in made.arguments]
         outputs = sum(size for size, one in zip(rows, made.arguments, strict=True) if one.output)
         ends = outputs, sum(rows) - outputs, stack or 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from csdfgen.emission.macros import LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables, list_places
 from csdfgen.errors import PlanError
 from csdfgen.lowering.program import Condition, Delivery, Feed, Program, lower
+from csdfgen.lowering.segments import Segments, find_repeats
 from csdfgen.model.network import Network, Tensor
 from csdfgen.planning import buffers
 from csdfgen.planning.plan import Plan
@@ -168,15 +170,17 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Entries [start, stop) of the order, which repeat. turn: by number of an argument the rows of it that are moved then. ends:
-    rows of the first input; a stream may end behind a multiple of them, if the network takes so many.
+    """Entries [start, stop) of the order, which repeat. turn: by number of an argument the rows of it that are moved then. more:
+    how often a frame repeats them; or of a stream ends: rows of the first input, behind a multiple of which it may end, if the
+    network takes so many.
     """
 
     start: int
     stop: int
-    turn: Mapping[int, int]
-    endings: tuple[Ending, ...]
-    ends: int
+    turn: Sequence[int]
+    more: int = 0
+    ends: int = 0
+    endings: tuple[Ending, ...] = ()
 
 
 class ProgramTables:
@@ -197,6 +201,7 @@ class ProgramTables:
     ) -> None:
         program, plan = made.program, made.plan
         self.program, self.arguments, self.blob = program, arguments, blob
+        self._network = plan.conversion.network
         self.images, self.arena_bytes = program.images, plan.planned_bytes
         self.constants = {
             name: (array, blob.find(at.offset)) for name, (array, at) in made.outputs.items()
@@ -210,11 +215,14 @@ class ProgramTables:
         self._fired: dict[tuple[int, ...], tuple[KernelFiring, ...]] = {}
         self._inputs = {one.name: one for one in arguments if not one.output}
         self._outputs = {one.name: one for one in arguments if one.output}
-        entries = self._list_entries(made)
+        entries, firsts = self._list_entries(made)
         self._taken = [one for one in entries if isinstance(one, Task) and self._takes(one)]
         self.loop: Loop | None = None
         if templates is not None:
-            self.loop, entries = self._list_loop(entries, templates)
+            self.loop, entries = self._list_loop(made, entries, firsts, templates)
+        elif plan.turns is not None:
+            one = find_repeats(program, plan.turns)
+            self.loop = Loop(firsts[one.start], firsts[one.stop], one.rows, one.more)
         rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
         found = sorted(
             dict.fromkeys(entries), key=lambda one: rank.get(self.actors.get(one, ""), -1)
@@ -226,15 +234,20 @@ class ProgramTables:
         self.pools.add_calls()
         self._add_sides()
 
-    def _list_entries(self, made: Lowered) -> list[Entry]:
-        """The order, and the actors of its entries."""
+    @property
+    def endless(self) -> bool:
+        """Whether they are of a stream."""
+        return self.loop is not None and self.loop.ends > 0
+
+    def _list_entries(self, made: Lowered) -> tuple[list[Entry], list[int]]:
+        """The order, and the first entry of each firing and behind the last."""
         program, actors = made.program, [actor for actor, _ in made.plan.order]
         fed = [
             [self._fed(one, actor)] if isinstance(one, Feed) else []
             for one, actor in zip(program.firings, actors, strict=True)
         ]
         delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
-        entries: list[Entry] = []
+        entries, firsts = list[Entry](), list[int]()
         self._fired.clear()
         open_: tuple[int, tuple[Condition, ...]] = 0, ()
         for actor, firing, code, takes, gives, guards in zip(
@@ -242,6 +255,7 @@ class ProgramTables:
         ):
             fires = self._fires(program, code) if isinstance(firing, Step) else ()
             found = [*takes, *fires, *gives]
+            firsts.append(len(entries))
             if found and guards != open_[1]:
                 _close(entries, *open_)
                 open_ = len(entries), guards
@@ -251,7 +265,7 @@ class ProgramTables:
             self.actors.update((one, actor) for one in found if one not in self.actors)
             self.ends += [*[""] * (len(found) - 1), actor] if found else []
         _close(entries, *open_)
-        return entries
+        return entries, [*firsts, len(entries)]
 
     def _fires(self, program: Program, code: tuple[int, ...]) -> tuple[KernelFiring, ...]:
         """What an actor's firing fires; equal ones are stored once."""
@@ -263,50 +277,38 @@ class ProgramTables:
             self.pools.mark()
         return found
 
-    def _list_loop(self, entries: list[Entry], templates: Templates) -> tuple[Loop, list[Entry]]:
-        """Where the order of a stream repeats, and the order with all its ends. entries: of the main program."""
-        first, turn, at = templates.first, templates.turn, self._find_feeds(entries)
-        start, stop = at[first], at[first + turn]
-        if not self._are_alike(entries[start:stop], entries[stop : 2 * stop - start]):
+    def _list_loop(
+        self, made: Lowered, entries: list[Entry], firsts: Sequence[int], templates: Templates
+    ) -> tuple[Loop, list[Entry]]:
+        """Where the order of a stream repeats, and the order with all its ends. entries, firsts: of the main program."""
+        first, turn, main = templates.first, templates.turn, self._cut(made)
+        segment = {rows: number for number, rows in enumerate(main.fed[:, 0].tolist())}
+        at = {rows: firsts[main.starts[number]] for rows, number in segment.items()}
+        start, stop, alike = at[first], at[first + turn], [*chain(*main.alike)]  # one of each entry
+        if alike[start:stop] != alike[stop : 2 * stop - start]:
             raise PlanError(f"firings do not repeat after {turn} rows; plan the stream again")
-        moved = dict.fromkeys((one.number for one in self.arguments), 0)
-        for task in entries[start:stop]:
-            if isinstance(task, Task):
-                moved[self._sides[task.side].argument.number] += task.count
         found, endings = entries[:stop], list[Ending]()
-        for rows, made in sorted(templates.endings.items()):
+        for rows, end in sorted(templates.endings.items()):
             turns = max(0, (rows - first) // turn)
-            behind = rows - turns * turn  # rows of the main program
-            before = entries[:start] + turns * entries[start:stop] if turns else []
-            before += entries[start if turns else 0 : at[behind]]
-            whole = self._list_entries(made)
-            if not self._are_alike(before, whole[: len(before)]):
+            behind = at[rows - turns * turn]  # in the main program
+            before = alike[:start] + turns * alike[start:stop] if turns else []
+            before += alike[start if turns else 0 : behind]
+            more = self._list_entries(end)[0][len(before) :]
+            if before != [*chain(*self._cut(end).alike)][: len(before)]:
                 raise PlanError(
                     f"of {rows} rows some are left out when they are the last; emitted code does not hold them back"
                 )
-            more = whole[len(before) :]
-            endings.append(Ending(at[behind], turns, len(found), len(found) + len(more)))
+            endings.append(Ending(behind, turns, len(found), len(found) + len(more)))
             found += more
-        return Loop(start, stop, moved, tuple(endings), templates.ends), found
+        moved = chain(*main.turn(segment[first], segment[first + turn] - segment[first]))
+        return Loop(start, stop, [*moved], ends=templates.ends, endings=tuple(endings)), found
 
-    def _find_feeds(self, entries: Sequence[Entry]) -> dict[int, int]:
-        """First row of each feed of the first input -> its place among entries."""
-        tasks = [
-            (one.first, at)
-            for at, one in enumerate(entries)
-            if isinstance(one, Task) and self._sides[one.side].argument.number == 0
-        ]
-        return dict(tasks)
-
-    def _are_alike(self, some: Sequence[Entry], others: Sequence[Entry]) -> bool:
-        """Whether entries do the same, to rows of arguments with other numbers."""
-        return [*map(self._describe, some)] == [*map(self._describe, others)]
-
-    def _describe(self, one: Entry) -> object:
-        if isinstance(one, KernelFiring):
-            return one
-        rows = self._sides[one.side].rows
-        return one.side, [rows[one.first + k] for k in range(one.count)]
+    def _cut(self, made: Lowered) -> Segments:
+        """The segments of the program whose entries were listed last."""
+        fired = {
+            n: one for code, some in self._fired.items() for n, one in zip(code, some, strict=True)
+        }
+        return Segments.of(made.program, [*map(fired.get, range(len(made.program.instructions)))])
 
     @property
     def size(self) -> int:
@@ -420,7 +422,7 @@ class ProgramTables:
             rows[side.argument.name] += range(task.first, task.first + task.count)
             whole &= side.parts[0][0].shape == side.argument.tensor.row_shape
         if not whole or any(
-            rows[name] != list(range(one.tensor.rows)) for name, one in self._inputs.items()
+            rows[one.name] != list(range(one.rows)) for one in self._network.inputs
         ):
             return "the plan takes rows of an input in parts, or more than once"
         return ""

@@ -32,7 +32,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
     usage = "".join(f" {word}" for word in words)
     if board is None:
         usage = f"[{words[0]}]" if alone else " ".join(words)
-    if unit.tables.loop is not None:
+    if unit.tables.endless:
         return _main_of_stream(unit, board, usage)
     return fill_template(
         TEXT / ("main.c" if board is None else "main_of_board.c"),

@@ -135,7 +135,7 @@ def _row(argument: Argument) -> str:
 def _sizes(unit: Unit, one: Argument) -> str:
     """The sizes of an array, with N for the rows of a stream."""
     shape = unit.network.whole_shape(one.tensor)
-    if unit.tables.loop is None:
+    if not unit.tables.endless:
         return sizes(shape)
     return "x".join("N" if k == one.tensor.row_axis else str(n) for k, n in enumerate(shape))
 
@@ -177,7 +177,14 @@ def _in_place(unit: Unit, one: Argument) -> str:
 def _row_number(unit: Unit, one: Argument) -> str:
     """The number of the row that is handed on, in C; `row` is that of an image."""
     loop = unit.tables.loop
-    return "row" if loop is None else f"(uint64_t)row + stream->turns * {loop.turn[one.number]}u"
+    if loop is None:
+        return "row"
+    return f"({_row_type(unit)})(row + stream->turns * {loop.turn[one.number]})"
+
+
+def _row_type(unit: Unit) -> str:
+    """The type in C of the number of a row."""
+    return "uint64_t" if unit.tables.endless else "int32_t"
 
 
 def _common(unit: Unit) -> dict[str, Any]:
@@ -187,11 +194,12 @@ def _common(unit: Unit) -> dict[str, Any]:
         [one for one in arguments if one["way"] == way] for way in ("input", "output")
     )
     names = ", ".join(f"{number} {one['word']}" for number, one in enumerate(inputs))
-    endless = unit.tables.loop is not None
+    endless = unit.tables.endless
     return {
         **unit.words,
         "endless": endless,
-        "row_type": "uint64_t" if endless else "int32_t",
+        "repeats": unit.tables.loop is not None,
+        "row_type": _row_type(unit),
         "called": unit.called(own=False),
         "static_called": unit.called(),
         "arguments": arguments,
@@ -233,8 +241,8 @@ def header(unit: Unit, check: bool = False) -> Iterator[str]:
         stack_bytes=_STACK + unit.tables.pools.largest_call(),
         streamed=unit.tables.streamed,
         row_bytes=f"{rows:,}",
-        frame="stream" if unit.tables.loop else "frame",
-        memory="static memory" if unit.tables.loop else f"the memory of {name}_run",
+        frame="stream" if unit.tables.endless else "frame",
+        memory="static memory" if unit.tables.endless else f"the memory of {name}_run",
         ends=unit.tables.loop.ends if unit.tables.loop else "",
     )
 
@@ -291,7 +299,7 @@ def source(unit: Unit) -> Iterator[str]:
 
 
 def _loop(tables: ProgramTables) -> dict[str, Any]:
-    """Where a stream repeats, and its ends."""
+    """Where firings repeat, and the ends of a stream."""
     loop = tables.loop
     if loop is None:
         return {}
@@ -299,6 +307,8 @@ def _loop(tables: ProgramTables) -> dict[str, Any]:
     return {
         "loop_start": loop.start,
         "loop_stop": loop.stop,
+        "turn_count": loop.more,
+        "turn_rows": ", ".join(map(str, loop.turn)),
         "ending_count": len(loop.endings),
         "endings": wrap_words(ends),
     }
@@ -348,6 +358,8 @@ def _frame(unit: Unit, rounds: bool) -> Iterator[str]:
         pointers=pointers,
         timed=unit.timed,
         branches=tables.branches,
+        repeats=tables.loop is not None,
+        shift=" + turn * turn_rows[rows->port]" if tables.loop is not None else "",
         kernels=tables.kernels,
         base=f"{unit.timed}_times_arena.bytes" if unit.timed else "net->arena.bytes",
         share=f" / {tables.images}" if tables.images > 1 else "",

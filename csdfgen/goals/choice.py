@@ -23,27 +23,25 @@ from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.emission.account import account_memory
-from csdfgen.errors import InputError, PlanError, option
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.batching.choice import make_table, plan_for_request, repeat_request
 from csdfgen.goals.constants import price_constants
 from csdfgen.goals.facts import describe_holders
 from csdfgen.goals.heights import (
-    TIME,
     Predicted,
     choose_profile,
     load_devices,
     plan_few_phases,
     raise_heights,
-    weigh_plan,
 )
 from csdfgen.goals.peaks import lower, lower_peak
 from csdfgen.goals.search import Planner, Progress, Search
 from csdfgen.goals.throughput import plan_processors
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
+from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 from csdfgen.model.units import format_size, format_time, parse_size
-from csdfgen.phases.heights import join_heights
+from csdfgen.phases.heights import join_heights, least_auto_height
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
@@ -56,6 +54,7 @@ from csdfgen.planning.prepared import (
     use_spare_workspace,
 )
 from csdfgen.planning.replacing import split_memories
+from csdfgen.planning.streams import find_stream
 from csdfgen.program.steps import Backend
 from csdfgen.reading.loader import load
 from csdfgen.stopping import heed_interrupts, is_stopped
@@ -68,8 +67,8 @@ _LARGE = 1 / 64
 of which that is a sixth.
 """
 
-_TALL = 8_000
-"""Firings of a plan from which on one that repeats is looked for."""
+_TALL = 16_000
+"""Firings, of a network before fusion, from which on a plan repeats some of them if it can."""
 
 _INTERRUPTED = "interrupted"
 """First word of the note of a plan whose search was interrupted."""
@@ -229,6 +228,9 @@ def choose_plan(
     """
     check_together(options)
     planner = _counting(planner, options)
+    tall = _plan_tall(network, options, kernels)
+    if tall is not None:
+        return tall
     with heed_interrupts():
         prepared = _prepared(network, options, kernels)
         if options.batching:
@@ -523,23 +525,34 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     except KeyboardInterrupt:
         if not is_stopped():
             raise
-    made = _in_a_loop(made, prepared, planner, predicted)
     return replace(made, interrupted=made.interrupted or is_stopped())
 
 
-def _in_a_loop(made: Plan, prepared: Prepared, planner: Planner, predicted: Predicted) -> Plan:
-    """A plan of a tall image, or one whose order and offsets repeat, if bytes * seconds^2 are less."""
-    options = prepared.options
-    alike = (options.policy, options.frames, prepared.network.batch) == (DEFAULTS.policy, 1, 1)
-    if len(made.order) < _TALL or not alike or options.result == "arena" or is_stopped():
-        return made
+def _plan_tall(network: Network, options: PlanOptions, kernels: Backend | None) -> Plan | None:
+    """The plan of an image so tall that its firings repeat, if there would be many of them, or if it is requested; None for
+    other images, networks and options.
+    """
+    asked = options.policy == "loop" or _is_tall(network, options)
+    if network.at_height is None or network.batch > 1 or options.result == "arena" or not asked:
+        return None
+    own = (*STREAM_OPTIONS, "policy", "result")
+    if replace(options, **{name: getattr(DEFAULTS, name) for name in own}) != DEFAULTS:
+        return None
+    result = "stored" if options.result == "auto" else options.result
+    options = replace(options, policy="loop", result=result)
     try:
-        phased = prepared.at(choose_loop_heights(prepared), policy="loop")
-        time = predicted.frame(phased.conversion) / predicted.frame(made.conversion)
-        other = planner(prepared, phased)
-    except PlanError:  # not all networks repeat
-        return made
-    return other if weigh_plan(other) * time**TIME < weigh_plan(made) else made
+        stream = find_stream(network.at_height, options, kernels or choose_backend(options))
+        made = stream.loop_at(network.inputs[0].rows)
+    except CsdfgenError:  # not all networks repeat
+        return None
+    return made if made.turns else None
+
+
+def _is_tall(network: Network, options: PlanOptions) -> bool:
+    """Whether a plan at heights of `auto` has very many firings."""
+    tensors = (one for one in network.tensors.values() if one.row_axis is not None)
+    usual = (options.policy, options.rows) == (DEFAULTS.policy, DEFAULTS.rows)
+    return usual and sum(one.rows / least_auto_height(one) for one in tensors) > _TALL
 
 
 def check_together(options: PlanOptions) -> None:

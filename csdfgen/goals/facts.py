@@ -118,7 +118,8 @@ def describe_tradeoff(plan: Plan, profile: DeviceProfile) -> str:
     The firings of one row a phase are ordered on demand and not placed: their bytes alive are what an arena could take.
     """
     rows = sum(tensor.rows for tensor in plan.network.tensors.values()) * plan.options.frames
-    if plan.options.goal != "balanced" or plan.options.rows == "1" or rows > MOST_FIRINGS:
+    usual = plan.options.goal == "balanced" and plan.options.rows != "1" and plan.turns is None
+    if not usual or rows > MOST_FIRINGS:
         return ""
     options, silent = plan.options, plan.sharing.silent
     conversion = convert(plan.network, "1", image=options.image, frames=options.frames)

@@ -76,6 +76,16 @@ class Condition(NamedTuple):
     taken: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Firings [start, stop) of a program are executed `more` times again. rows: of each port, that they take or complete."""
+
+    start: int
+    stop: int
+    more: int
+    rows: Sequence[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """What a plan does, in instructions of a backend, each stored once.
@@ -87,7 +97,8 @@ class Program:
     constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
     instructions; stores: the numbers of those that store the rows of outputs that it completes. guards: for
     every firing the conditions under which it is executed. joins: for firings that end an If for images, their conditions.
-    compared: for firings that compare numbers for a condition, these numbers, which may not be NaN.
+    compared: for firings that compare numbers for a condition, these numbers, which may not be NaN. repeats: see
+    `segments.find_repeats`.
     """
 
     pools: Mapping[str, int]
@@ -103,6 +114,7 @@ class Program:
     guards: tuple[tuple[Condition, ...], ...]
     joins: Mapping[int, tuple[Condition, ...]]
     compared: Mapping[int, tuple[tuple[View, str], ...]]
+    repeats: Repeats | None = None
 
 
 _LOG = logging.getLogger(__name__)
@@ -190,11 +202,11 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
             return _lowered(plan, kernels, constants)
         finally:
             KEEPER.reset(token)
-    for layer in plan.network.layers:
+    for layer in plan.conversion.network.layers:
         for array in (each for one in layer.constants.values() for each in sources(one)):
             if (file := find_mapped_file(array)) is not None:
                 file.check()
-    for layer in plan.network.layers:
+    for layer in plan.conversion.network.layers:
         for part in (layer, *layer.epilogue):
             why = kernels.refusal(part)
             if why is not None and layer.name not in plan.sharing.silent:
@@ -202,8 +214,8 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     addresses, conversion = plan.addresses, plan.conversion
     ports = _ports(plan)
     number_of = {(port.name, port.image, port.output): k for k, port in enumerate(ports)}
-    outputs: dict[str, list[str]] = {name: [] for name in plan.network.output_tensors}
-    for output in plan.network.outputs:
+    outputs: dict[str, list[str]] = {name: [] for name in plan.conversion.network.output_tensors}
+    for output in plan.conversion.network.outputs:
         if output.tensor is not None:
             outputs[output.tensor.name].append(output.name)
     instructions: dict[Instruction, int] = {}
@@ -219,10 +231,10 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     guards: list[tuple[Condition, ...]] = []
     joins: dict[tuple[str, int], tuple[int, Condition]] = {}
     compared: dict[int, tuple[tuple[View, str], ...]] = {}
-    suspects = _compared(plan.network)
+    suspects = _compared(plan.conversion.network)
 
     def condition(branch: str, image: int, taken: bool) -> Condition:
-        view = addresses.view(plan.network.conditions[branch], Rows(image, image + 1))
+        view = addresses.view(plan.conversion.network.conditions[branch], Rows(image, image + 1))
         return Condition(branch, view, taken)
 
     for number, (name, phase) in enumerate(plan.order):
@@ -264,7 +276,7 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         ended[number] = (*ended.get(number, ()), end)
     results = {
         output.name: addresses.view(output.tensor, Rows(0, output.tensor.rows * conversion.frames))
-        for output in plan.network.outputs
+        for output in plan.conversion.network.outputs
         if output.tensor is not None and plan.options.result == "arena"
     }
     return Program(
@@ -317,8 +329,12 @@ def _compared(network: Network) -> dict[str, list[tuple[Tensor, str]]]:
 
 def _ports(plan: Plan) -> tuple[Port, ...]:
     """Inputs, then outputs that layers compute, of each image of a run."""
-    ends = [(tensor.name, tensor, False) for tensor in plan.network.inputs]
-    ends += [(one.name, one.tensor, True) for one in plan.network.outputs if one.tensor is not None]
+    ends = [(tensor.name, tensor, False) for tensor in plan.conversion.network.inputs]
+    ends += [
+        (one.name, one.tensor, True)
+        for one in plan.conversion.network.outputs
+        if one.tensor is not None
+    ]
     return tuple(
         Port(name, image, tensor.dtype, None if tensor.row_axis is None else tensor.order, output)
         for name, tensor, output in ends

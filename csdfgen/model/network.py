@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, wraps
 from math import prod
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -331,6 +331,10 @@ class Member(Pickled):
         return tuple(f"{self.name}.{number}." for number in range(1, self.rate + 1))
 
 
+AtHeight: TypeAlias = "Callable[[int], Network]"
+"""The network for images of so many rows of its first input."""
+
+
 @dataclass(frozen=True, eq=False)
 class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.
@@ -345,6 +349,7 @@ class Network(Pickled):
         them.
     places: name of an If -> where its node is in the file (`reading.onnx_graph.Place`).
     members: the networks that it consists of, where these are several (`reading.several`).
+    at_height: the network for images of so many rows of its first input, read from the same file; None if it is of no file.
     """
 
     name: str
@@ -362,6 +367,7 @@ class Network(Pickled):
         default_factory=lambda: MappingProxyType({})
     )
     members: tuple[Member, ...] = ()
+    at_height: AtHeight | None = field(default=None, repr=False)
 
     def _facts(self) -> dict[str, object]:
         return {

@@ -142,7 +142,7 @@ class Use:
 
     def __init__(self, plan: Plan, times: Mapping[str, np.ndarray]) -> None:
         self.plan, self.times = plan, times
-        self.network, self.frames = plan.network, plan.conversion.frames
+        self.network, self.frames = plan.conversion.network, plan.conversion.frames
         self.works = plan.conversion.actors
         self.writer = {w.tensor.name: work for work in self.works for w in work.writes}
         self.complete: dict[str, np.ndarray] = {}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Place, Sharing, contiguous_strides
 from csdfgen.planning.waits import Waits, find_waits
 from csdfgen.program.steps import Scratchpad, Step, View
+
+if TYPE_CHECKING:
+    from csdfgen.planning.streams import StreamPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +108,21 @@ class Addresses:
 
 
 @dataclass(frozen=True, eq=False)
+class Turns:
+    """What the firings of a plan leave out of a tall image: turns in its middle, that are executed `more` times again.
+
+    stream: the plan of images of any height. network: after fusion, for the image. height, rows: of its first input in the
+    image, and in a turn.
+    """
+
+    stream: StreamPlan
+    network: Network
+    height: int
+    rows: int
+    more: int
+
+
+@dataclass(frozen=True, eq=False)
 class Plan(Pickled):
     """A network ready to run in one arena.
 
@@ -113,7 +132,7 @@ class Plan(Pickled):
     0 if not known. fine: blocks have only rows that are released together (see `buffers_of`). needs: actor -> the least
     bytes of scratch of each phase; the plan may have more where it was free. figures: bytes by name (`FIGURES`).
     notes: remarks about how the plan was chosen. interrupted: the search was interrupted; the plan is the best found.
-    mapping: actor -> processor that fires it, empty for a plan of one.
+    mapping: actor -> processor that fires it, empty for a plan of one. turns: of a tall image, what its firings leave out.
     """
 
     conversion: Conversion
@@ -132,11 +151,17 @@ class Plan(Pickled):
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     mapping: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    turns: Turns | None = None
 
     @property
     def network(self) -> Network:
         """The network after fusion."""
-        return self.conversion.network
+        return self.turns.network if self.turns else self.conversion.network
+
+    @property
+    def unrolled(self) -> Plan:
+        """The plan with all firings of a tall image."""
+        return self.turns.stream.at(self.turns.height) if self.turns else self
 
     @property
     def planned_bytes(self) -> int:
@@ -210,6 +235,7 @@ class Plan(Pickled):
         return {
             "rows": self.options.rows,
             "firings": len(self.order),
+            "turns left out": self.turns.more if self.turns else None,
             "arena": mebibytes(self.planned_bytes),
             "whole layers": mebibytes(self.figures.get("whole_layer_live", 0)),
         }

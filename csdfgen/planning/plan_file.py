@@ -38,6 +38,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.graphs import digest_conversion, fixed_inputs_json, model_file_name
+from csdfgen.planning import stream_file
 from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
@@ -123,8 +124,11 @@ def _buffer_to_json(buffer: Buffer, region: Region) -> dict[str, Any]:
 
 
 def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
-    """Write a plan file; the same plan gives the same bytes. Raises InputError."""
-    write_json(path, to_json(plan))
+    """Write a plan file; the same plan gives the same bytes. That of a tall image, whose firings repeat, is that of a stream
+    (`stream_file`). Raises InputError.
+    """
+    turns = plan.turns
+    write_json(path, stream_file.to_json(turns.stream, turns.network) if turns else to_json(plan))
 
 
 def read_plan(path: str | os.PathLike[str]) -> PlanFile:

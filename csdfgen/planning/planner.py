@@ -165,20 +165,27 @@ def assemble(draft: Plan, bound: int) -> Plan:
     the time and not in the peak.
     """
     check(draft)
-    network = draft.network.original or draft.network
     scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
     figures = {
-        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
-        "whole_layer_live": whole_layer_live(network),
+        **network_figures(draft.network, draft.options),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
         "peak_live": peak_live(draft.lifetimes, draft.needs, draft.order),
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": output_bytes_beside(network, draft.options),
-        "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))
+
+
+def network_figures(network: Network, options: PlanOptions) -> dict[str, int]:
+    """The figures that do not depend on the order."""
+    network = network.original or network
+    return {
+        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
+        "whole_layer_live": whole_layer_live(network),
+        "outputs": output_bytes_beside(network, options),
+        "parameters": network.parameter_bytes,
+    }
 
 
 def _equal(one: Scratch, other: Scratch) -> bool:

@@ -19,13 +19,14 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.graphs import digest_conversion
-from csdfgen.planning import plan_file, plan_table
+from csdfgen.planning import plan_file, plan_table, stream_file
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.lifetimes import trace_lifetimes
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, to_plan
 from csdfgen.planning.planner import Candidate
 from csdfgen.planning.prepared import prepare
+from csdfgen.planning.stream_file import StreamFile
 from csdfgen.program.steps import Backend
 from schedules import schedule as schedule_json
 from schedules import starts
@@ -45,14 +46,14 @@ class SavedPlan:
     batch: int
     inputs: Mapping[str, tuple[int, ...]]
     options: Mapping[str, str]
-    content: PlanFile | Schedule
+    content: PlanFile | StreamFile | Schedule
     fixed: Mapping[str, Values]
     of_table: bool = False
 
     @property
     def planned_with(self) -> PlanOptions | None:
         """The options of a plan, which name its backend; None for the schedule of a graph."""
-        return self.content.options if isinstance(self.content, PlanFile) else None
+        return None if isinstance(self.content, Schedule) else self.content.options
 
     def plan(self, network: Network, kernels: Backend) -> Plan:
         """The plan for the network, loaded with `inputs`, on a backend.
@@ -61,6 +62,8 @@ class SavedPlan:
         """
         if isinstance(self.content, PlanFile):
             return to_plan(self.content, network, kernels)
+        if isinstance(self.content, StreamFile):
+            return self.content.plan(network, kernels)
         try:
             return plan_from_schedule(network, self.content, kernels)
         except CsdfgenError as error:
@@ -79,24 +82,15 @@ def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -
     form = fields.text("format")
     if form == schedule_json.FORMAT:
         return _of_schedule(where, schedule_json.from_json(data, where, MAX_PHASES))
-    if form in (plan_file.FORMAT, plan_table.FORMAT):
-        table = form == plan_table.FORMAT
-        plan = (
-            plan_table.table_from_json(data, where).chosen(memory, images)
-            if table
-            else plan_file.from_json(data, where)
-        )
-        options = {name: getattr(plan.options, name) for name in CONVERSION}
-        return SavedPlan(
-            where,
-            plan.model,
-            plan.batch,
-            plan.inputs,
-            MappingProxyType(options),
-            plan,
-            plan.fixed,
-            table,
-        )
+    if form == plan_file.FORMAT:
+        plan = plan_file.from_json(data, where)
+        return _of_plan(plan, plan.batch, plan.inputs)
+    if form == plan_table.FORMAT:
+        plan = plan_table.table_from_json(data, where).chosen(memory, images)
+        return replace(_of_plan(plan, plan.batch, plan.inputs), of_table=True)
+    if form == stream_file.FORMAT and "image" in fields:
+        stream = stream_file.from_json(data, where)
+        return _of_plan(stream, 1, stream.image)
     hint = (
         "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph"
         if form == graph_json.FORMAT
@@ -106,6 +100,14 @@ def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -
     raise fields.fault(
         f"'format' is {quote(form)}; '{plan_file.FORMAT}' or '{schedule_json.FORMAT}' is needed{hint}"
     )
+
+
+def _of_plan(
+    plan: PlanFile | StreamFile, batch: int, inputs: Mapping[str, tuple[int, ...]]
+) -> SavedPlan:
+    options = {name: getattr(plan.options, name) for name in CONVERSION}
+    chosen = MappingProxyType(options)
+    return SavedPlan(plan.where, plan.model, batch, inputs, chosen, plan, plan.fixed)
 
 
 def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:

@@ -7,10 +7,10 @@
  "buffers": [{"name": "x", "rows": 40, "blocks": "40", "offsets": "12"},
              {"name": "conv1", "rows": 16, "blocks": "4*4", "offsets": "0,8,16,24"}]}
 
-The shapes are those of the image in which the order was found, whatever image was named. before: firings of each actor in
-front of the period at 0; word: numbers of the actors that fire in a period. Of each buffer: rows after which offsets repeat,
-the rows of its blocks and their offsets, in units. All figures follow from these and are computed again; the word has to
-pass the checkers.
+The shapes are those of the image in which the order was found, whatever image was named; the plan of a tall image has those
+of that image as "image". before: firings of each actor in front of the period at 0; word: numbers of the actors that fire in
+a period. Of each buffer: rows after which offsets repeat, the rows of its blocks and their offsets, in units. All figures
+follow from these and are computed again; the word has to pass the checkers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from csdfgen.dataflow.graph import format_runs, parse_short_form
 from csdfgen.dataflow.origin import Values, read_shapes, read_values
 from csdfgen.errors import CsdfgenError, PlanError, prefix_errors
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.model.network import Network
+from csdfgen.model.network import AtHeight, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.graphs import digest_conversion, fixed_inputs_json, model_file_name
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.repeating import Period, Tables, conversion_shares, make_loop
-from csdfgen.planning.streams import AtHeight, StreamPlan, make_stream, phase_stream
+from csdfgen.planning.streams import StreamPlan, make_stream, phase_stream
 from csdfgen.program.steps import Backend
 from schedules.peak.repeated import Repeated
 
@@ -44,8 +45,8 @@ _MOST = 1 << 20
 """Numbers of a list at most."""
 
 
-def to_json(stream: StreamPlan) -> dict[str, Any]:
-    """The plan as JSON values."""
+def to_json(stream: StreamPlan, image: Network | None = None) -> dict[str, Any]:
+    """The plan as JSON values. image: the network for the tall image of which it is."""
     loop, network = stream.loop, stream.network
     actors = list(loop.before)
     number = {name: k for k, name in enumerate(actors)}
@@ -56,7 +57,8 @@ def to_json(stream: StreamPlan) -> dict[str, Any]:
         "version": VERSION,
         "model": model_file_name(network),
         "digest": digest_conversion(stream.conversion),
-        "inputs": {tensor.name: list(tensor.shape) for tensor in network.inputs},
+        "inputs": _shapes(network),
+        **({"image": _shapes(image)} if image is not None else {}),
         **({"fixed": fixed_inputs_json(network)} if network.fixed else {}),
         "options": stream.options.to_json(),
         "period": stream.period,
@@ -80,6 +82,10 @@ def to_json(stream: StreamPlan) -> dict[str, Any]:
     }
 
 
+def _shapes(network: Network) -> dict[str, list[int]]:
+    return {tensor.name: list(tensor.shape) for tensor in network.inputs}
+
+
 def write_stream(path: str | os.PathLike[str], stream: StreamPlan) -> None:
     """Write the file; the same plan gives the same bytes. Raises InputError."""
     write_json(path, to_json(stream))
@@ -87,12 +93,15 @@ def write_stream(path: str | os.PathLike[str], stream: StreamPlan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamFile:
-    """A plan as read from a file, before it is compared with a network. inputs: the shapes for which a network is loaded."""
+    """A plan as read from a file, before it is compared with a network. inputs: the shapes for which a network is loaded; image:
+    those of a tall image, if the plan is of one.
+    """
 
     where: str
     model: str
     digest: str
     inputs: Mapping[str, tuple[int, ...]]
+    image: Mapping[str, tuple[int, ...]]
     fixed: Mapping[str, Values]
     options: PlanOptions
     fine: bool
@@ -118,6 +127,18 @@ class StreamFile:
             period = Period(phased, self._order(phased.conversion), self.peak, self.bound)
             return make_stream(phased, make_loop(period, self.arena, self.tables), at_height)
 
+    def plan(self, network: Network, kernels: Backend) -> Plan:
+        """The plan of a tall image of a network that was loaded with `image`. Raises PlanError as `stream`, and for a network of
+        no file.
+        """
+        tensor, at_height = network.inputs[0], network.at_height
+        if at_height is None or tensor.row_axis is None:
+            raise PlanError(
+                "reads the network at other heights, too; give its file", where=self.where
+            )
+        low = at_height(self.inputs[tensor.name][tensor.row_axis])
+        return self.stream(low, at_height, kernels).loop_at(tensor.rows)
+
     def _order(self, conversion: Conversion) -> Repeated:
         """The order by numbers of the network's actors. Raises PlanError."""
         names = [work.name for work in conversion.actors]
@@ -135,22 +156,28 @@ class StreamFile:
 
 def read_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Read a file of `write_stream`. Raises InputError or PlanError with file, key and value."""
-    fields = Fields(load_json(path), str(path), PlanError)
+    return from_json(load_json(path), str(path))
+
+
+def from_json(data: object, where: str) -> StreamFile:
+    """The same from JSON values. where: the file's name."""
+    fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION)
     try:
         options = PlanOptions.from_fields(fields.child("options"))
     except CsdfgenError as error:
-        raise error if isinstance(error, PlanError) else error.at(str(path)) from None
+        raise error if isinstance(error, PlanError) else error.at(where) from None
     unit, given = fields.integer("unit", low=1), fields.child("before")
     before = {name: given.integer(name, low=-_MOST, high=_MOST) for name in given.value}
     word = _numbers(fields, "word")
     if max(word, default=0) >= len(before):
         raise fields.fault(f"'word' has actor {max(word)} of {len(before)}")
     return StreamFile(
-        str(path),
+        where,
         fields.text("model"),
         fields.text("digest"),
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
+        MappingProxyType(dict(read_shapes(fields.child("image"))) if "image" in fields else {}),
         read_values(fields),
         options,
         fields.flag("fine"),

@@ -9,7 +9,6 @@ has the firings of the order that exist, at the same offsets, without a search; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -23,7 +22,7 @@ from csdfgen.errors import (
     ScheduleError,
     option,
 )
-from csdfgen.model.network import Network
+from csdfgen.model.network import AtHeight, Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
@@ -31,8 +30,8 @@ from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.passes import split_passes
 from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
 from csdfgen.planning.buffers import ARENA, workspace_buffer
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import pause_collection, plan_repeated
+from csdfgen.planning.plan import Plan, Turns
+from csdfgen.planning.planner import network_figures, pause_collection, plan_repeated
 from csdfgen.planning.prepared import Phased, prepare
 from csdfgen.planning.repeating import Loop, find_loop, harmonize_heights
 from csdfgen.planning.stream_checker import check_loop
@@ -42,8 +41,8 @@ from csdfgen.program.steps import Backend
 _HEIGHTS = tuple(960 << k for k in range(5))
 """Rows of the images in which an order is looked for: of many strides a multiple, and of many periods."""
 
-AtHeight = Callable[[int], Network]
-"""The network for images of so many rows of its first input."""
+_ROWS, _BYTES = 1024, 1 << 18
+"""Rows, and their bytes, up to which turns are executed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +84,11 @@ class StreamPlan:
     def planned_bytes(self) -> int:
         """Bytes of the arena, whatever the height."""
         return self.loop.arena
+
+    @property
+    def joined(self) -> int:
+        """Turns that are executed together."""
+        return max(1, min(_ROWS, _BYTES // self.network.inputs[0].row_bytes) // self.turn)
 
     def graph(self, *, tokens: str = "elements", overlap: bool = True) -> CsdfGraph:
         """The CSDF graph of a period, with initial tokens (`build_period_graph`)."""
@@ -156,6 +160,21 @@ class StreamPlan:
         layer = work.layer
         return layer is not None and (
             work.name not in self.loop.before or get_operator(layer).mode(layer) is Mode.ACCUMULATE
+        )
+
+    def loop_at(self, rows: int) -> Plan:
+        """The plan of an image of so many rows that has turns in its middle once (`Turns`); the whole one, if there are not
+        enough. Raises as `at`.
+        """
+        turn = self.joined * self.turn
+        more = (rows - self.least) // turn - 1
+        if more < 1:
+            return self.at(rows)
+        made, one = self.ending(rows - more * turn, rows), self.phased
+        network = prepare(widen_for_streams(self._network(rows)), one.options, one.kernels).network
+        figures = {**made.figures, **network_figures(network, one.options)}
+        return replace(
+            made, figures=MappingProxyType(figures), turns=Turns(self, network, rows, turn, more)
         )
 
     def template(self, rows: int) -> tuple[int, int]:

@@ -331,6 +331,9 @@ class WholeCode(Code, Protocol):
     @property
     def compared(self) -> Mapping[int, tuple[tuple[View, str], ...]]: ...
 
+    @property
+    def repeats(self) -> Any: ...
+
 
 class CompiledFrame(Protocol):
     """A compiled program that was opened. about: what it was made of; inputs, outputs: shape and type by name."""

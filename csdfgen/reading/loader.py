@@ -9,8 +9,9 @@ table. Our own shapes are authoritative; the inference of the onnx package is no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ from onnx import numpy_helper
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, option, prefix_errors
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Network, Shape, Tensor
+from csdfgen.model.network import AtHeight, Network, Shape, Tensor
 from csdfgen.model.options import OPTIONS
 from csdfgen.reading.batching import obstacle, repeat_images
 from csdfgen.reading.dequantized import STORING, fuse_dequantized
@@ -129,8 +130,10 @@ def load(
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
-        found = _as_rows(file, graph, folder, sizes)
-        return replace(found, fixed=MappingProxyType(fixed)) if fixed else found
+        found = replace(_as_rows(file, graph, folder, sizes), fixed=MappingProxyType(fixed))
+        if not isinstance(source, str | os.PathLike):
+            return found
+        return replace(found, at_height=read_heights(source, found, weights))
     except MemoryError as error:
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
@@ -157,6 +160,47 @@ def _load_several(
         return load(source, shapes=shapes or None, fix=fix or None, weights=weights)
 
     return load_several(asked, load_one, shapes or {}, fix or {})
+
+
+def read_heights(
+    source: Any, network: Network, weights: str = "auto", *, across: int = 0
+) -> AtHeight:
+    """The network that was read from a source, by the rows of its first input. Other inputs have rows in proportion. What is
+    returned raises ModelError for a network whose first input has no rows.
+
+    across: axes behind that of rows, 1 for columns instead.
+    """
+    fixed = dict(network.fixed) or None
+    return partial(_read_height, source, network.inputs, fixed, weights, across)
+
+
+def _read_height(
+    source: Any,
+    inputs: Sequence[Tensor],
+    fix: AskedValues | None,
+    weights: str,
+    across: int,
+    rows: int,
+) -> Network:
+    first = inputs[0] if inputs else None
+    if first is None or first.row_axis is None or first.row_axis + across >= len(first.shape):
+        what = "columns" if across else "rows"
+        raise ModelError(f"no image streams: the first input has no {what}", where=str(source))
+    of = first.shape[first.row_axis + across]
+    shapes = {tensor.name: _scaled(tensor, rows, of, across) for tensor in inputs}
+    return load(source, shapes=shapes, fix=fix, weights=weights)
+
+
+def _scaled(tensor: Tensor, rows: int, of: int, across: int) -> Shape:
+    if tensor.row_axis is None:
+        return tensor.shape
+    axis = tensor.row_axis + across
+    if tensor.shape[axis] == 1:
+        return tensor.shape
+    scaled, rest = divmod(tensor.shape[axis] * rows, of)
+    if rest:
+        raise InputError(f"an image of {rows} rows has no whole number of rows in '{tensor.name}'")
+    return (*tensor.shape[:axis], scaled, *tensor.shape[axis + 1 :])
 
 
 def load_frames(

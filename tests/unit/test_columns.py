@@ -13,7 +13,7 @@ import tifffile
 import csdfgen
 import runtime
 from csdfgen.errors import CsdfgenError
-from csdfgen.reading.heights import read_heights
+from csdfgen.reading.loader import read_heights
 from csdfgen.streaming.columns import Cut, cut_columns
 from csdfgen.streaming.runs import run_stream
 from csdfgen.streaming.sources import open_source

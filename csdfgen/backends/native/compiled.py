@@ -51,7 +51,9 @@ _SHIFTS = tuple(1 << bit for bit in (52, 53, 54, 55))
 _COUNTS = "counts"
 """The pool of counters."""
 
-Choice, Suspect = (structure(f"csdf_{name}").record for name in ("choice", "suspect"))
+Choice, Suspect, Shift = (
+    structure(f"csdf_{name}").record for name in ("choice", "suspect", "shift")
+)
 
 
 class _Looks:
@@ -164,18 +166,43 @@ class _Compiled:
             self.pools[name] = self.arena
             self.arena += align_size(size)
         self.constants = program.constants.copy()  # parts of steps have tables of their own
-        whole = (*program.instructions, *self.looks.made)
+        repeats = program.repeats
+        whole = (
+            *program.instructions,
+            *self.looks.made,
+            *self._shifts(repeats.rows if repeats else ()),
+        )
         shared = [divide_among_threads(one, threads, self.constants) for one in whole]
         self.instructions = [one for sections in shared for parts in sections for one in parts]
         self.sections: list[tuple[int, int, int]] = []
         self.firsts: list[int] = []
         self._parts = [[len(parts) for parts in sections] for sections in shared]
         self._first = [0, *accumulate(map(sum, self._parts))]
-        for guards, group in groupby(range(len(program.code)), program.guards.__getitem__):
-            first = len(self.sections)
-            self._put([number for firing in group for number in self._numbers(firing)])
-            self.runs.append((first, len(self.sections) - first, len(self.guards), len(guards)))
-            self.guards += map(self._guard, guards)
+        if repeats is None:
+            self._add_firings(0, len(program.code))
+            return
+        self._add_firings(0, repeats.stop)
+        begin = len(self.runs)
+        self._add_run(range(len(whole) - len(repeats.rows), len(whole)), ())
+        self._add_firings(repeats.start, repeats.stop)
+        self.runs += (repeats.more - 1) * self.runs[begin:]
+        self._add_firings(repeats.stop, len(program.code))
+
+    def _shifts(self, rows: Sequence[int]) -> Iterator[Instruction]:
+        """What moves each port by so many rows."""
+        for number, count in enumerate(rows):
+            step = self._strides(number)[0]
+            yield instruction("shift_port_of", Shift(Ref(PORTS, number), count * step))
+
+    def _add_firings(self, start: int, stop: int) -> None:
+        for guards, group in groupby(range(start, stop), self.program.guards.__getitem__):
+            self._add_run([one for firing in group for one in self._numbers(firing)], guards)
+
+    def _add_run(self, numbers: Sequence[int], guards: Sequence[Any]) -> None:
+        first = len(self.sections)
+        self._put(numbers)
+        self.runs.append((first, len(self.sections) - first, len(self.guards), len(guards)))
+        self.guards += map(self._guard, guards)
 
     def _numbers(self, firing: int) -> Iterator[int]:
         """What a firing executes."""
@@ -207,12 +234,18 @@ class _Compiled:
     def opened(self, kernel: Any) -> Any:
         """The structures of the ports, for arrays in C order."""
         made = (ctype(PORTS) * max(1, len(self.program.ports)))()
-        for here, port, (_, end) in zip(made, self.program.ports, self._of_ports, strict=False):
-            shape = end.shape if self._batch == 1 else (1, *end.shape[1:])
-            stored = port.stored(np.empty(shape, end.dtype))
-            here.strides[: stored.ndim] = stored.strides
+        ports = zip(made, self.program.ports, self._of_ports, strict=False)
+        for number, (here, port, (_, end)) in enumerate(ports):
+            strides = self._strides(number)
+            here.strides[: len(strides)] = strides
             here.copy = kernel(copy_kernel(end.dtype, np.dtype(port.dtype)))
         return made
+
+    def _strides(self, number: int) -> tuple[int, ...]:
+        """Bytes between the elements of a port's array, in storage order."""
+        end = self._of_ports[number][1]
+        shape = end.shape if self._batch == 1 else (1, *end.shape[1:])
+        return self.program.ports[number].stored(np.empty(shape, end.dtype)).strides
 
     def arrays(self, first: int) -> list[tuple[int, int, int, int]]:
         """Of each port: tensor, its structure, and bytes of its image and of the next run's in the tensor's array."""

@@ -4,7 +4,16 @@ at[@number@] = @value@;
 @if timed@
 uint64_t last = ticks ? times_now() : 0;
 @end@
+@if repeats@
+int32_t turn = 0;
+@end@
 for (int32_t k = 0; k < ORDER; k++) {
+@if repeats@
+    if (k == LOOP_STOP && turn < TURNS) {
+        turn++;
+        k = LOOP_START;
+    }
+@end@
     const task *now = task_at(k);
 @if kernels@
     if (!now)
@@ -22,7 +31,7 @@ for (int32_t k = 0; k < ORDER; k++) {
         const csdf_port *form = arrays + rows->port@share@;
         const int32_t number = now->first + row;
         if (at[rows->port])
-            move(rows, form, at[rows->port] + number * form->strides[0], number, @base@);
+            move(rows, form, at[rows->port] + (number@shift@) * form->strides[0], number, @base@);
     }
 @end@
 @if timed@

@@ -112,10 +112,21 @@ static const task *task_at(int32_t k)
 @end@
 }
 
+@if repeats@
+/* Where the order begins again. */
+enum { LOOP_START = @loop_start@, LOOP_STOP = @loop_stop@ };
+@end@
+@if repeats@
+@unless endless@
+/* How often, and the rows of each port that are moved then. */
+enum { TURNS = @turn_count@ };
+static const int32_t turn_rows[] = {@turn_rows@};
+
+@end@
+@end@
 @if endless@
-/* Where the order begins again, and its parts behind that: each ends a stream that is at an entry of it, in this turn or, if no
- * other does, a later one. */
-enum { LOOP_START = @loop_start@, LOOP_STOP = @loop_stop@, ENDINGS = @ending_count@ };
+/* Parts of the order behind that: each ends a stream that is at an entry of it, in this turn or, if no other does, a later one. */
+enum { ENDINGS = @ending_count@ };
 typedef struct ending {
     int32_t at, turns, first, stop;
 } ending;
@@ -264,8 +275,20 @@ static int advance(@name@_stream *stream)
 /* The next entry; whether it is the first of the next frame. */
 static int advance(@name@_stream *stream)
 {
+@if repeats@
+    if (++stream->at == LOOP_STOP && stream->turns < TURNS) {
+        stream->at = LOOP_START;
+        stream->turns++;
+        return 0;
+    }
+    if (stream->at < ORDER)
+        return 0;
+    stream->turns = 0;
+@end@
+@unless repeats@
     if (++stream->at < ORDER)
         return 0;
+@end@
     stream->at = 0;
     return 1;
 }
@@ -299,7 +322,7 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
     stream->net = net;
     stream->sink = *sink;
     stream->at = stream->done = 0;
-@if endless@
+@if repeats@
     stream->turns = 0;
 @end@
 }

@@ -106,8 +106,8 @@ typedef struct @name@_stream {
     @name@_t *net;
     @name@_sink sink;
     int32_t at, done;
-@if endless@
-    uint64_t turns;
+@if repeats@
+    @row_type@ turns;
 @end@
 @for outputs@
     @type@ @word@[@least_row@];

@@ -48,8 +48,14 @@ void csdf_suspected(const csdf_suspect *step)
     }
 }
 
+void csdf_shift_port(const csdf_shift *step)
+{
+    step->port->base = step->port->base ? (char *)step->port->base + step->bytes : NULL;
+}
+
 void csdf_choose_of(const void *step) { csdf_choose(step); }
 void csdf_suspected_of(const void *step) { csdf_suspected(step); }
+void csdf_shift_port_of(const void *step) { csdf_shift_port(step); }
 
 #if defined __unix__ || defined __APPLE__
 #include <dlfcn.h>

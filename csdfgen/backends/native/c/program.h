@@ -70,10 +70,18 @@ typedef struct csdf_suspect {
     int32_t bytes;
 } csdf_suspect;
 
+/* Moves what the rows of a port are, by so many bytes. */
+typedef struct csdf_shift {
+    csdf_port *port;
+    ptrdiff_t bytes;
+} csdf_shift;
+
 void csdf_choose(const csdf_choice *step);
 void csdf_suspected(const csdf_suspect *step);
+void csdf_shift_port(const csdf_shift *step);
 void csdf_choose_of(const void *step);
 void csdf_suspected_of(const void *step);
+void csdf_shift_port_of(const void *step);
 
 uint64_t csdf_checksum(const void *bytes, size_t size);
 
