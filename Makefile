@@ -34,6 +34,7 @@
 #   make train-gate      a small mixture of experts trained on digits, with 1, 2, 4 and all experts: docs/experts.md; half a minute
 #   make bench-boards    instructions and memory of three networks as C on Cortex-M4, M7, M55 and RV32IMC under qemu, compared with CMSIS-NN and TFLM: docs/boards.md; ten minutes
 #   make bench-opencl    kernels of OpenCL, compared with native code, tinygrad and CLBlast (libclblast1): docs/opencl.md; half an hour
+#   make check-gpu       kernels, operators, 20 networks in three formats and mapped networks on the CUDA device of this machine: out/check_gpu.md; eight minutes
 #   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
 #   make bench-sweep     200 points, interrupted and continued, and on one and two Dask workers: docs/sweeps.md; ten minutes
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -58,7 +59,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate check-gpu docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -148,6 +149,9 @@ bench-formats: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 
 bench-experts: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_experts $(or $(ARGS),--write)
+
+check-gpu: $(VENV)/.stamp-test
+	@$(PY) -m benchmarks.check_gpu $(ARGS)
 
 bench-opencl: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_opencl $(or $(ARGS),--write)
