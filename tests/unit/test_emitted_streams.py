@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,12 @@ from csdfgen.emission.project import OPTIMISED
 from csdfgen.errors import PlanError
 from csdfgen.planning.streams import StreamPlan
 from tests.board_networks import absent_board
+from tests.builder import Graph
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
 from tests.unit.test_loops import MODELS
+from tests.ways import some
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -137,12 +139,15 @@ int main(void)
         return 3;
     const uint64_t last = rows[0];
     const float whole = sums[0];
-    memory[0] = before; /* and again from the copy, as if 2^32 turns were behind it */
-    streams[0] = kept;
-    streams[0].turns += (uint64_t)1 << 32;
-    sums[0] = sum;
-    if (!net_stream_finish(streams) || rows[0] != last + ((uint64_t)%(turn)d << 32))
-        return 4;
+    static const uint64_t more[] = {(1ull << 31) - 5, (1ull << 32) - 5, 1ull << 32};
+    for (int k = 0; k < 3; k++) { /* and again from the copy, as if so many turns were behind it */
+        memory[0] = before;
+        streams[0] = kept;
+        streams[0].turns += more[k];
+        sums[0] = sum;
+        if (!net_stream_finish(streams) || rows[0] != last + (uint64_t)%(turn)d * more[k])
+            return 4;
+    }
     printf("%%.6g %%u\\n", (double)whole, (unsigned)last);
     return 0;
 }
@@ -209,6 +214,63 @@ def test_a_board_takes_rows_without_a_last_one(tmp_path: Path) -> None:
     assert tensor is not None and tensor.row_axis is not None
     found = np.fromfile(tmp_path / "out", tensor.dtype)
     np.testing.assert_array_equal(found, np.moveaxis(wanted, tensor.row_axis, 0).ravel())
+
+
+def spotter(rows: int) -> onnx.ModelProto:
+    """Of 10 coefficients every 20 ms: depthwise separable convolutions, and means of a second; bytes."""
+    graph = Graph()
+    x = graph.node("Relu", graph.conv(graph.input("x", (1, 1, rows, 10)), 16, strides=[2, 2]))
+    for _ in range(3):
+        x = graph.node("Relu", graph.conv(graph.node("Relu", graph.conv(x, 16, group=16)), 16, 1))
+    mean = graph.node("AveragePool", x, kernel_shape=[25, 5])
+    return quantized(graph.model(graph.conv(mean, 12, 1), checked=False), "QDQ")
+
+
+def denoiser(rows: int) -> onnx.ModelProto:
+    """A mask of 32 frequencies every 16 ms: a causal convolution, a GRU, and a convolution with an output that is larger."""
+    graph = Graph()
+
+    def weights(*shape: int) -> str:
+        scale = np.sqrt(shape[-1])
+        return graph.constant((graph.rng.standard_normal(shape) / scale).astype(np.float32))
+
+    def reshaped(x: str, *sizes: int) -> str:
+        return graph.node("Reshape", x, graph.constant(np.array(sizes, np.int64)))
+
+    x = graph.input("x", (1, 1, rows, 32))
+    y = graph.node("Conv", x, weights(4, 1, 3, 3), channels=4, pads=[2, 1, 0, 1], strides=[1, 2])
+    y = graph.node("Transpose", graph.node("Relu", y), perm=[2, 0, 1, 3])
+    y = graph.node(
+        "GRU", reshaped(y, -1, 1, 64), weights(1, 48, 64), weights(1, 48, 16), hidden_size=16
+    )
+    y = graph.node(
+        "MatMul", graph.node("Squeeze", y, graph.constant(np.array([1]))), weights(16, 64)
+    )
+    y = graph.node("Transpose", reshaped(y, -1, 1, 4, 16), perm=[1, 2, 0, 3])
+    y = graph.node("ConvTranspose", y, weights(4, 1, 3, 4), pads=[1, 1, 1, 1], strides=[1, 2])
+    return graph.model(graph.node("Mul", x, graph.node("Sigmoid", y)), checked=False)
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize(("network", "rows"), [(spotter, 30_000), (denoiser, 37_500)])
+def test_minutes_of_sound_on_a_board(
+    network: Callable[[int], onnx.ModelProto], rows: int, tmp_path: Path
+) -> None:
+    """Ten of them where everything is tested, and each time all outputs."""
+    absent_board("cortex-m7")
+    stream = csdfgen.plan_stream(network(128), backend="native")
+    emit(stream, "net", tmp_path / "c", target="cortex-m7")
+    rows = rows // some(20, 1) // stream.period * stream.period
+    one, output = stream.network.inputs[0], stream.network.outputs[0].tensor
+    assert output is not None
+    x = np.random.default_rng(rows).standard_normal((1, 1, rows, one.shape[3])).astype(one.dtype)
+    x[0, 0].tofile(tmp_path / "in")
+    words = "-s", "run", f"ARGS=-o {tmp_path}/out {tmp_path}/in"
+    subprocess.run(["make", *words], cwd=tmp_path / "c", check=True)
+    parts = [made for part in runtime.compile(stream).stream(x) for made in part.values()]
+    wanted = np.moveaxis(np.concatenate(parts, 2), 2, 0).ravel()
+    found = np.fromfile(tmp_path / "out", output.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
 
 
 def cropped(height: int) -> onnx.ModelProto:

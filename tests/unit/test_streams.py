@@ -317,6 +317,32 @@ def test_states_go_from_row_to_row(made: Callable[[int], onnx.ModelProto], backe
             np.testing.assert_allclose(joined, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("number", [2**31 - 5, 2**32 - 5])
+def test_rows_are_counted_beyond_32_bits(number: int) -> None:
+    stream = streamed("strided")
+    frame, rng = runtime.compile(stream), np.random.default_rng(0)
+    x = rng.standard_normal((1, 3, stream.least + 3 * stream.turn, 20)).astype(np.float32)
+    s, other, half = frame.open(), frame.open(), stream.least + stream.turn
+    for one in (s, other):
+        one.push(x[:, :, :half])
+    again = -(-number // stream.turn)
+    turns = frame.turns
+    s._done += again * turns.count
+    s._fed, s._made = (
+        [at + again * rows for at, rows in zip(before, turn, strict=True)]
+        for before, turn in ((s._fed, turns.fed), (s._made, turns.made))
+    )
+    resumed = frame.open(s.save())
+    for found, wanted in (
+        (resumed.push(x[:, :, half:]), other.push(x[:, :, half:])),
+        (resumed.finish(), other.finish()),
+    ):
+        for name in wanted:
+            np.testing.assert_array_equal(found[name], wanted[name])
+    (rows,) = resumed.rows_in.values()
+    assert rows == x.shape[2] + again * stream.turn > number
+
+
 def test_a_file_holds_what_is_given_once(tmp_path: Path) -> None:
     stream, path = csdfgen.plan_stream(begun(64), backend="numpy"), tmp_path / "plan.json"
     csdfgen.save_plan(stream, path)
