@@ -166,6 +166,12 @@ class _Growing:
         steps = graph.node("Squeeze", steps, graph.constant(np.array([1], np.int64)))
         self.x = graph.node("Transpose", steps, perm=[1, 2, 0], channels=size)
 
+    def sum_up(self) -> None:
+        """Sums so far, of what is small."""
+        graph, axis = self.graph, self.graph.constant(np.array(2))
+        less = graph.node("Mul", self.x, graph.constant(np.float32(0.05)))
+        self.x = graph.node("CumSum", less, axis, exclusive=self.pick(0, 1))
+
     def grow(self, count: int) -> None:
         plain = [
             self.convolve,
@@ -189,6 +195,8 @@ def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
         net.grow(1)
     if not net.image and net.pick(0, 1):
         net.remember()
+    if net.pick(0, 0, 0, 1):
+        net.sum_up()
     before = net.x
     net.grow(net.pick(1, 2))
     net.convolve()

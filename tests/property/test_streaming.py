@@ -146,8 +146,10 @@ def moves_exactly(layer: Layer, rule: RowRule) -> None:
     """(S) and (C): every row reads what the rule says, cut to the image, or less at its ends."""
     heights = [t.rows for t in layer.inputs if t is not None]
     for row in range(layer.output.rows):
-        for rows, ruled, height in zip(read_rows(layer, row), rule.read(row), heights, strict=True):
-            if rows is None:
+        for rows, ruled, height, by in zip(
+            read_rows(layer, row), rule.read(row), heights, rule.moves, strict=True
+        ):
+            if rows is None or not by:
                 continue
             assert ruled is not None
             assert max(0, ruled[0]) <= rows[0] and rows[1] <= min(height, ruled[1]), row
@@ -178,6 +180,9 @@ def computes_alike(low: Sample, tall: Sample, rule: RowRule, rng: np.random.Gene
     operands = [(k, operand) for k, operand in enumerate(one.inputs) if operand is not None]
     for (k, operand), by in zip(operands, rule.moves, strict=True):
         number, axis = int(operand.name[1:]), operand.row_axis
+        if not by:  # it has no rows that stream
+            more[number] = feeds[number]
+            continue
         assert axis is not None
         more[number] = shifted(feeds[number], axis, other.computed(k).rows, turns * by, rng)
     found, wanted = (
