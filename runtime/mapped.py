@@ -34,6 +34,11 @@ class Frames:
     began: list[float]
     ended: list[float]
 
+    @property
+    def ended_after(self) -> float:
+        """Seconds from the beginning of the first frame to the end of the last one."""
+        return max(self.ended) - min(self.began)
+
     def period(self, skipped: int) -> float:
         """Seconds between two frames, but for the first ones."""
         ends = self.ended[skipped:]

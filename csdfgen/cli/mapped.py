@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from csdfgen.backends.registry import AUTO, choose_backend
@@ -35,6 +36,9 @@ _OTHERS = ("plan", "pareto", "labels", "trace", "layers", "compiled_of")
 _TAKEN = frozenset({"goal", "rows", "fuse", "effort", "weights", "exact", "fallback", "memory"})
 """Options of planning that parts take."""
 
+_ALONE = 5
+"""Frames that are timed alone, for the latency."""
+
 _LEAST_FRAMES = 10
 """Frames that are timed at least: the first ones fill the pipeline."""
 
@@ -62,12 +66,13 @@ def run_mapped(run: Run, asked: Asked) -> None:
         predicted = predict(plan, program.time_turns(feeds))
         if run.graph is not None:
             _write_graph(run.graph, program, feeds)
+        latency = median(program.run([feeds], same=True).ended_after for _ in range(_ALONE))
         before = program.driven
         frames = program.run([feeds] * (max(run.repeat, _LEAST_FRAMES) + plan.lag), same=True)
         outputs = frames.outputs[-1]
         if run.output is not None:
             write_outputs(run.output, outputs)
-        values = {**_to_json(run, program, frames, predicted, touched), **search}
+        values = {**_to_json(run, program, frames, latency, predicted, touched), **search}
         if before is not None and program.driven is not None:
             driven, count = program.driven.since(before), len(frames.outputs)
             values |= {"launches": driven.launches // count, "copied_bytes": driven.copied // count}
@@ -168,13 +173,11 @@ def _to_json(
     run: Run,
     program: MappedProgram,
     frames: Frames,
+    latency: float,
     predicted: Predicted,
     touched: Mapping[str, int],
 ) -> dict[str, Any]:
-    from statistics import median
-
     plan = program.plan
-    latencies = [b - a for a, b in zip(frames.began, frames.ended, strict=True)]
     each = zip(plan.processors, plan.arenas(), predicted.loads, strict=True)
     return {
         "model": run.model,
@@ -190,7 +193,7 @@ def _to_json(
         ],
         "slots_bytes": plan.pool, "crossing_bytes": plan.copied_bytes, "copied_bytes": 0, "launches": 0,
         "predicted": {"period_ms": 1e3 * predicted.period, "latency_ms": 1e3 * predicted.latency},
-        "measured": {"period_ms": 1e3 * frames.period(plan.lag + 1), "latency_ms": 1e3 * median(latencies)},
+        "measured": {"period_ms": 1e3 * frames.period(plan.lag + 1), "latency_ms": 1e3 * latency},
         "frames": len(frames.outputs), "threads": run.threads,
     }  # fmt: skip
 
