@@ -431,7 +431,7 @@ class Stream:
                 raise InputError(
                     f"input '{name}' is {array.dtype}, the network takes {tensor.dtype}"
                 )
-            if _shape(tensor, array.shape) != _shape(tensor, tensor.shape):
+            if not _fits(tensor, array.shape):
                 wanted = str(_shape(tensor, tensor.shape)).replace("None", "any")
                 raise InputError(
                     f"input '{name}' has shape {array.shape}, the network takes {wanted}"
@@ -507,6 +507,14 @@ def _count_rows(tensor: Tensor, rows: np.ndarray | None) -> int:
     if rows is None:
         return 0
     return 1 if tensor.row_axis is None else rows.shape[tensor.row_axis]
+
+
+def _fits(tensor: Tensor, shape: Sequence[int]) -> bool:
+    """Whether an array has the shape of the tensor, but for the number of rows."""
+    if tensor.row_axis is None or len(shape) != len(tensor.shape):
+        return shape == tensor.shape
+    axis, wanted = tensor.row_axis, tensor.shape
+    return shape[:axis] == wanted[:axis] and shape[axis + 1 :] == wanted[axis + 1 :]
 
 
 def _shape(tensor: Tensor, shape: Sequence[int]) -> tuple[int | None, ...]:

@@ -7,8 +7,10 @@ offsets repeat, segments are the same instructions again after a turn, on rows w
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -68,10 +70,12 @@ class Segments:
 
     def reach(self, rows: Sequence[int]) -> int:
         """How many segments, from the first on, can run if so many rows of each input are there."""
-        return min(
-            int(np.searchsorted(self.fed[1:, k], count, side="right"))
-            for k, count in enumerate(rows)
-        )
+        return min(map(bisect_right, self._behind, rows))
+
+    @cached_property
+    def _behind(self) -> list[list[int]]:
+        """Of each input the rows that are fed behind each segment."""
+        return [rows.tolist() for rows in self.fed[1:].T]
 
     def find_body(self, count: int, length: int) -> int:
         """The first of `length` segments that are those `count` behind them again. Raises PlanError."""

@@ -7,11 +7,11 @@ tensors that share buffers, the order of firings, and when each row of each buff
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -157,6 +157,10 @@ class Plan(Pickled):
     def network(self) -> Network:
         """The network after fusion."""
         return self.turns.network if self.turns else self.conversion.network
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """With all firings: streams know a backend, which cannot be pickled."""
+        return Pickled.__reduce__(self.unrolled)
 
     @property
     def unrolled(self) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,6 +162,12 @@ def test_a_network_in_memory_has_no_other_height() -> None:
     network = csdfgen.load(MODELS["dilated"](HEIGHT))
     assert network.at_height is None
     assert csdfgen.plan(network, backend="numpy", rows="16").turns is None
+
+
+def test_a_pickled_plan_has_all_firings(tmp_path: Path) -> None:
+    plan = planned(stored(tmp_path, "dilated"), backend="numpy")
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.turns is None and again.order == plan.unrolled.order
 
 
 def test_a_low_image_keeps_its_plan(tmp_path: Path) -> None:
