@@ -81,6 +81,11 @@ def test_conversions_on_all_processors(machine: tuple[str, ...], tmp_path: Path)
         none = x[~real]
         kept = 0x7E00 | (none >> 13 & 0x3FF) if kernel == "f16" else 0x7FC0
         np.testing.assert_array_equal(made[~real], (none >> 16 & 0x8000) | kept)
+    computed = x[real & ((x & 0x7F800000 != 0) | (x & 0x7FFFFFFF == 0))]
+    computed = np.append(computed, np.array([0x7FC00000, 0xFFC00000], np.uint32))
+    made = converted(library, "csdf_from_results_to_bf16", computed, "uint16")
+    exact = converted(library, "csdf_from_f32_to_bf16", computed, "uint16")
+    np.testing.assert_array_equal(made, exact)
 
 
 def kernels_of(program: runtime.session.Executable) -> set[str]:

@@ -199,6 +199,14 @@ static uint64_t natural(double x)
 VECTORS(f16)
 VECTORS(bf16)
 
+static ptrdiff_t rounded_bf16(const float *x, csdf_bf16 *made, ptrdiff_t n)
+{
+    ptrdiff_t i = 0;
+    for (; i + CSDF_LANES <= n; i += CSDF_LANES)
+        csdf_round_bf16(made + i, csdf_load(x + i));
+    return i;
+}
+
 /* Floats that 32 bits have, chunk by chunk up to the first in which one has more. */
 #define TRUNCATED(to, type) \
     static ptrdiff_t truncated_##to(const float *x, type *made, ptrdiff_t n) \
@@ -268,6 +276,7 @@ CONVERT(bf16, csdf_bf16, csdf_from_bf16, f64, double, TO_F64)
 CONVERT(bf16, csdf_bf16, csdf_from_bf16, f16, csdf_f16, TO_F16)
 CONVERT(f16, csdf_f16, csdf_from_f16, bf16, csdf_bf16, TO_BF16)
 CONVERT_BY(narrowed_bf16, f32, float, SAME, bf16, csdf_bf16, TO_BF16)
+CONVERT_BY(rounded_bf16, results, float, SAME, bf16, csdf_bf16, TO_BF16)
 CONVERT(f64, double, SAME, bf16, csdf_bf16, TO_BF16)
 CONVERT_BY(narrowed_f16, f32, float, SAME, f16, csdf_f16, TO_F16)
 CONVERT(f32, float, SAME, f64, double, TO_F64)

@@ -280,6 +280,7 @@ CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
 #if CSDF_LANES == 1
 CSDF_INLINE csdf_v csdf_load_bf16(const csdf_bf16 *at) { return csdf_from_bf16(*at); }
 CSDF_INLINE void csdf_store_bf16(csdf_bf16 *at, csdf_v x) { *at = csdf_to_bf16(x); }
+CSDF_INLINE void csdf_round_bf16(csdf_bf16 *at, csdf_v x) { csdf_store_bf16(at, x); }
 CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at) { return csdf_from_f16(*at); }
 CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { *at = csdf_to_f16(x); }
 #else
@@ -296,6 +297,16 @@ CSDF_INLINE void csdf_store_bf16(csdf_bf16 *at, csdf_v x)
     const csdf_bits bits = (csdf_bits)x, none = csdf_unordered(x);
     const csdf_bits nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = (bits >> 16 & 0x8000u) | 0x7fc0u;
     *(csdf_halves_at *)(void *)at = __builtin_convertvector((nearest & ~none) | (quiet & none), csdf_halves);
+}
+
+/* The same of what was computed, so that no number is subnormal; of NaN, some bits may be others. */
+CSDF_INLINE void csdf_round_bf16(csdf_bf16 *at, csdf_v x)
+{
+#if CSDF_LANES == 16 && defined(__AVX512BF16__)
+    _mm256_storeu_si256((void *)at, (__m256i)_mm512_cvtneps_pbh(x));
+#else
+    csdf_store_bf16(at, x);
+#endif
 }
 
 #if CSDF_LANES == 16

@@ -42,7 +42,7 @@ CSDF_INLINE void csdf_store_half(csdf_half *at, csdf_v x) { csdf_store_f16(at, x
 #else
 #define CSDF_HALVES_SUIT CSDF_BF16_SUITS
 typedef csdf_bf16 csdf_half;
-CSDF_INLINE void csdf_store_half(csdf_half *at, csdf_v x) { csdf_store_bf16(at, x); }
+CSDF_INLINE void csdf_store_half(csdf_half *at, csdf_v x) { csdf_round_bf16(at, x); }
 #endif
 
 /* Outputs whose weights of a channel are side by side. */

@@ -32,6 +32,9 @@ VALUES = 1 << 16
 LEAST = 1 << 11
 """Bytes of values that are worth no further cut."""
 
+ROUNDED = {"from_f32_to_bf16": "from_results_to_bf16"}
+"""Kernels that store what was computed, in place of those of any numbers."""
+
 FEW = 4
 """Columns that are not cut further."""
 
@@ -131,7 +134,10 @@ class Widened(Family):
         return [
             *translate_calls(before, constants),
             *self.family.lower(inner, constants),
-            *translate_calls(after, constants),
+            *(
+                one._replace(kernel=ROUNDED.get(one.kernel, one.kernel))
+                for one in translate_calls(after, constants)
+            ),
         ]
 
     def _parts(self, step: Step, room: int) -> list[tuple[Widened, Step]]:
