@@ -23,7 +23,8 @@
 #   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program: docs/performance.md; a minute
 #   make bench-requests  requests of several images of six networks in one memory, by every algorithm: docs/requests.md; an hour
 #   make bench-front     every plan of the Pareto fronts of four networks, predicted and measured: docs/tradeoffs.md; five minutes
-#   make bench-columns   an image of 20,000 columns in strips and whole, interrupted: docs/large_images.md; ten minutes, 3 GB in out
+#   make bench-columns   an image of 20,000 columns in strips and whole, interrupted: docs/large-images.md; ten minutes, 3 GB in out
+#   make bench-tiles     three networks as streams, compared with onnxruntime on tiles: docs/large-images.md; some minutes
 #   make bench-recompute memory of three networks with recomputation, compared with msf-CNN's published figures: docs/tradeoffs.md; ten minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights: docs/devices.md
 #   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured: docs/formats.md; five minutes
@@ -59,7 +60,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate check-gpu docs clean bench-threads
+.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-tiles bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate check-gpu docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -140,6 +141,10 @@ bench-recompute: $(VENV)/.stamp-test
 bench-columns: $(VENV)/.stamp-test
 	@mkdir -p out
 	@$(PY) -m benchmarks.bench_columns out $(ARGS)
+
+bench-tiles: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@mkdir -p out
+	@$(PY) -m benchmarks.bench_tiles out $(ARGS)
 
 bench-front: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_front $(ARGS)

@@ -65,11 +65,10 @@ def write_image(path: Path, rows: int, columns: int) -> None:
 
 
 class Ran(NamedTuple):
-    """A run of the command. seconds: of processor; resident: bytes at most."""
+    """A run of the command. seconds: of processor."""
 
     code: int
     seconds: float
-    resident: int
     facts: dict[str, Any]
 
 
@@ -88,8 +87,7 @@ def run(folder: Path, columns: int, name: str, *more: str, after: float = 0) -> 
         file.seek(0)
         said = file.read()
     facts = json.loads(said) if said else {}
-    seconds = used.ru_utime + used.ru_stime
-    return Ran(process.returncode, seconds, used.ru_maxrss * 1024, facts)
+    return Ran(process.returncode, used.ru_utime + used.ru_stime, facts)
 
 
 def time_rows(folder: Path, columns: int, rows: int) -> float:
@@ -140,7 +138,7 @@ def main() -> None:
         more: tuple[str, ...] = ()
         stops = 0
         while True:
-            ran = run(place, columns, "strips.raw", *cut, *more, after=random.uniform(20, 200))
+            ran = run(place, columns, "strips.raw", *cut, *more, after=random.uniform(40, 160))
             if ran.code == 0:
                 break
             kept = (place / "strips.raw.stream").exists()

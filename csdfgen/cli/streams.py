@@ -10,7 +10,6 @@ from csdfgen.cli.models import input_formats, load_network
 from csdfgen.cli.options import Asked, list_stream_refusals, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.model.units import pluralize
 
 if TYPE_CHECKING:
     import onnx
@@ -70,8 +69,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         facts = {"arena": plan.planned_bytes, "turn": plan.turn, "strips": strips}
         say_json({**asdict(figures), **facts})
     elif str(run.output) != "-":
-        of = f", {pluralize(strips, 'strip')} of {plan.network.inputs[0].shape[-1]:,} columns"
-        _show(figures, run.output, mebibytes(plan.planned_bytes) + of * bool(cut))
+        _show(figures, run.output, mebibytes(plan.planned_bytes), strips)
 
 
 def _repeat(run: Run, asked: Asked) -> tuple[onnx.ModelProto, Asked]:
@@ -102,11 +100,12 @@ def _check_memory(arena: int, limit: int, columns: int) -> None:
         raise PlanError(f"the arena takes {arena:,} bytes, {limit:,} are allowed; try {way_out}")
 
 
-def _show(figures: Figures, output: Path, arena: str) -> None:
+def _show(figures: Figures, output: Path, arena: str, strips: int) -> None:
     written = ", ".join(f"{count:,} of '{name}'" for name, count in figures.written.items())
+    of = f" of {strips} strips" * (strips > 1)
     rate = figures.rows / max(figures.seconds, 1e-9)
     say(
-        f"{figures.rows:,} rows in {figures.seconds:,.2f} s, {rate:,.0f} rows/s; longest wait for rows "
+        f"{figures.rows:,} rows{of} in {figures.seconds:,.2f} s, {rate:,.0f} rows/s; longest wait for rows "
         f"{1e3 * figures.longest:,.1f} ms",
         f"memory     {arena} arena, {figures.resident_bytes:,} bytes resident at most",
         f"{escape(output)}: rows written: {escape(written)}",
