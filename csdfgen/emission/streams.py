@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from csdfgen.emission.order import Lowered, Templates, lower_plans
 from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import Mode
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from csdfgen.program.steps import Backend
@@ -17,18 +19,21 @@ def lower_stream(plan: StreamPlan, kernels: Backend) -> tuple[Lowered, Templates
     Raises what lowering raises; PlanError for a network that takes no image whose rows are such a multiple, or whose results
     depend on how many rows there were.
     """
-    if plan.counts_rows:
-        raise PlanError(
-            "emitted code does not know how many rows a mean is of when a stream ends; cut the network in front of layers that "
-            "reduce all rows"
-        )
+    for layer in plan.network.layers:
+        if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
+            raise PlanError(
+                f"layer '{layer.name}' gives its result behind the last row, and emitted code holds no rows back until it is "
+                "known which one that is; cut the network in front of it, and reduce the rows that the sink takes"
+            )
     ends, turn = plan.period, plan.turn
-    first = -(-plan.first // ends) * ends
-    plans = {rows: _plan(plan, rows) for rows in range(ends, plan.least + turn, ends)}
+    begins = ends * any(get_operator(layer).held(layer) for layer in plan.network.layers)
+    first = begins + -(-plan.first // ends) * ends  # behind the firings that begin states
+    least = plan.least + begins
+    plans = {rows: _plan(plan, rows) for rows in range(ends, least + turn, ends)}
     found = {rows: one for rows, one in plans.items() if one is not None}
     if not found:
         raise PlanError(f"no image of a multiple of {ends} rows is one that the network takes")
-    main = plan.at(-(-(plan.least + 2 * turn) // ends) * ends)
+    main = plan.at(-(-(least + 2 * turn) // ends) * ends)
     program, *programs = lower_plans([main, *found.values()], kernels)
     return program, Templates(first, turn, ends, dict(zip(found, programs, strict=True)))
 

@@ -48,7 +48,20 @@ def bytes_(height: int) -> onnx.ModelProto:
     return quantized(MODELS["strided"](height), "QDQ")
 
 
-CASES = {"dilated": MODELS["dilated"], "sums": sums, "bytes": bytes_}
+def begun(height: int) -> onnx.ModelProto:
+    """A state that is given once, and its last value; a factor of all rows."""
+    graph = Graph()
+    x, h, by = (
+        graph.input(name, shape)
+        for name, shape in (("x", (height, 1, 4)), ("h", (1, 1, 3)), ("by", (1, 1, 1)))
+    )
+    w, r = (graph.constant(graph.rng.standard_normal((1, 9, n)).astype(np.float32)) for n in (4, 3))
+    x = graph.node("Mul", x, graph.node("Neg", by))
+    y = graph.node("GRU", x, w, r, "", "", h, outputs=2, hidden_size=3)
+    return graph.model(y, f"{y[:-1]}1", checked=False)
+
+
+CASES = {"dilated": MODELS["dilated"], "sums": sums, "bytes": bytes_, "begun": begun}
 
 
 def built(stream: StreamPlan, folder: Path, *flags: str) -> Path:
@@ -66,10 +79,9 @@ def feed(stream: StreamPlan, rows: int, folder: Path) -> tuple[dict[str, np.ndar
     network = stream.at(rows).network
     rng, feeds, files = np.random.default_rng(rows), {}, []
     for one in network.inputs:
-        assert one.row_axis is not None
         feeds[one.name] = rng.standard_normal(one.shape).astype(one.dtype)
         files.append(str(folder / f"{one.name}.in"))
-        np.moveaxis(feeds[one.name], one.row_axis, 0).tofile(files[-1])
+        np.moveaxis(feeds[one.name], one.row_axis or 0, 0).tofile(files[-1])
     return feeds, files
 
 
@@ -91,10 +103,10 @@ def test_a_stream_ends_like_an_image_of_as_many_rows(name: str, tmp_path: Path) 
         subprocess.run([program, "-o", str(tmp_path / "out"), *files], check=True)
         for one in plan.network.outputs:
             tensor = one.tensor
-            assert tensor is not None and tensor.row_axis is not None
+            assert tensor is not None
             end = "" if len(wanted) == 1 else f".{one.name}"
             found = np.fromfile(tmp_path / f"out{end}", tensor.dtype)
-            expected = np.moveaxis(wanted[one.name], tensor.row_axis, 0)
+            expected = np.moveaxis(wanted[one.name], tensor.row_axis or 0, 0)
             np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-5)
 
 
@@ -282,6 +294,14 @@ def cropped(height: int) -> onnx.ModelProto:
     node = helper.make_node("Pad", ["x", "pads"], ["y"])
     graph = helper.make_graph([node], "g", ends[:1], ends[1:], [pads])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_results_of_all_rows_are_refused(tmp_path: Path) -> None:
+    graph = Graph()
+    y = graph.node("GlobalMaxPool", graph.conv(graph.input("x", (1, 2, 64, 4)), 2))
+    stream = csdfgen.plan_stream(graph.model(y), backend="native")
+    with pytest.raises(PlanError, match=r"layer 'GlobalMaxPool_1' gives its result behind"):
+        emit(stream, "net", tmp_path / "c", target="generic")
 
 
 def test_rows_that_the_end_leaves_out_are_refused(tmp_path: Path) -> None:
