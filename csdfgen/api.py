@@ -25,6 +25,7 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, option, prefix_errors
 from csdfgen.model.describe import sizes
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
+from csdfgen.model.several import is_several, use_sources
 
 if TYPE_CHECKING:
     import numpy as np
@@ -304,7 +305,11 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)
-    net = _network(network, saved.inputs, saved.fixed)
+    if is_several(saved.model) and is_several(network):
+        listed: Any = use_sources(saved.model, network)
+        net = _network(listed, fixed=saved.fixed)
+    else:
+        net = _network(network, saved.inputs, saved.fixed)
     shapes = {tensor.name: net.whole_shape(tensor) for tensor in net.inputs}
     if shapes != saved.inputs or net.batch != saved.batch:
         raise PlanError(

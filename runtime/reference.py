@@ -37,6 +37,9 @@ from runtime.images import top_classes
 from runtime.steps import ALLOWED, StepDifference, StepSize, count_steps
 from runtime.widened import widen_array, widen_model
 
+Source = str | os.PathLike[str] | onnx.ModelProto
+"""A file, a name of the zoo, or a model in memory."""
+
 _SILENT = 4
 """onnxruntime's log level "fatal"."""
 

@@ -25,13 +25,12 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
 from runtime.branches import count_taken_since
-from runtime.reference import Comparison, comparison_types
+from runtime.reference import Comparison, Source, comparison_types
 from runtime.resident import describe_process
 from runtime.steps import find_saturating
 from runtime.verify import (
     ForcedRun,
     LayerComparison,
-    Source,
     check_branches,
     check_layers,
     check_outputs,

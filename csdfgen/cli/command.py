@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -21,6 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
+from csdfgen.errors import InputError, option
 from csdfgen.model.options import OPTIONS, Option
 
 DEFAULT_COMMAND = "convert"
@@ -50,15 +51,16 @@ class InterruptedByUserError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What is declared of an argument. metavar: how help shows it."""
+    """What is declared of an argument. metavar: how help shows it. models: it may be several models, which are one then."""
 
     metavar: str
     help: str = ""
+    models: bool = False
 
 
-def argument(metavar: str, help: str = "", default: Any = ...) -> Any:
+def argument(metavar: str, help: str = "", default: Any = ..., models: bool = False) -> Any:
     """A field of a command that is an argument, required without a default."""
-    metadata = {"option": Argument(metavar, help)}
+    metadata = {"option": Argument(metavar, help, models)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
 
@@ -83,6 +85,9 @@ def make_function(command: type[Command]) -> Callable[..., None]:
 
     def function(**given: Any) -> None:
         try:
+            if isinstance(given.get("model"), list | tuple):
+                options = {name: given.get(name) for name in ("rates", "after", "connect")}
+                given["model"] = _join_models(given["model"], options)
             _made(command, given).run()
         except KeyboardInterrupt as interrupt:  # typer would end silently
             raise InterruptedByUserError(*interrupt.args) from interrupt
@@ -96,6 +101,18 @@ def make_function(command: type[Command]) -> Callable[..., None]:
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in parameters}
     return function
+
+
+def _join_models(models: Sequence[str], options: dict[str, Any]) -> str:
+    """The name of the one model that several are. Raises InputError."""
+    if len(models) > 1:
+        from csdfgen.model.several import list_networks
+
+        return str(list_networks(models, **options))
+    for name, value in options.items():
+        if value:
+            raise InputError(f"{option(name, value)} is for several models; name two or more")
+    return models[0]
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
@@ -129,6 +146,8 @@ def _parameters(owner: Any) -> Iterator[Parameter]:
         declared = one.metadata.get("option")
         if declared is None:
             kind, declared = get_args(kind)
+        if isinstance(declared, Argument) and declared.models:
+            kind = list[str]
         hint: Any = Annotated[kind, _of_typer(one.name, kind, declared)]
         default = Parameter.empty if one.default is MISSING else one.default
         yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
@@ -197,7 +216,8 @@ def application(first: str) -> typer.Typer:
 def _texts(function: Callable[..., None]) -> Collection[str]:
     """The parameters that are texts."""
     parameters = signature(function).parameters.values()
-    return {one.name for one in parameters if get_args(one.annotation)[0] in (str, str | None)}
+    texts = str, str | None, list[str]
+    return {one.name for one in parameters if get_args(one.annotation)[0] in texts}
 
 
 def _version(wanted: bool) -> None:
@@ -237,7 +257,7 @@ def _processed(
     """
     missing = value is None
     declared = value is param.default and type(value) in (bool, float, int, str)
-    text = param.name in texts and type(value) is str
+    text = param.name in texts and (type(value) is str or (value and isinstance(value, tuple)))
     if (missing and param.required) or not (missing or declared or text):
         return process(ctx, value)
     if missing and (getattr(param, "multiple", False) or param.nargs == -1):

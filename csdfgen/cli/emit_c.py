@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import OUTPUT, JsonOption, Planned
+from csdfgen.cli.options import OUTPUT, JsonOption, Networks, Planned
 from csdfgen.cli.report import PlanArgument
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, prefix_errors
@@ -50,6 +50,7 @@ class EmitC(Command):
     )
 
     model: PlanArgument
+    networks: Networks
     output: Path = declare("The output folder.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
     layout: str = declare(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from csdfgen.backends.registry import choose_backend
@@ -21,6 +22,7 @@ from csdfgen.goals.choice import choose_plan, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.several import is_several, name_networks, replace_sources, use_sources
 from csdfgen.model.units import pluralize
 from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.plan import Plan
@@ -65,7 +67,7 @@ def input_formats(model: str) -> Mapping[str, Format]:
 
     from csdfgen.precision.ends import read_ends
 
-    if is_zoo_name(model) or find_model_files(model) is not None:
+    if is_zoo_name(model) or is_several(model) or find_model_files(model) is not None:
         return {}
     with prefix_errors(model):
         return read_ends(onnx.load(model, load_external_data=False)).inputs
@@ -161,7 +163,9 @@ class Planned:
 
 
 def name_model(model: str) -> str:
-    """The name of a file, or of a model of the zoo, for people."""
+    """The name of a file, or of a model of the zoo, or of several, for people."""
+    if is_several(model):
+        return name_networks(model)
     name = model.removeprefix("zoo:")
     return name if is_zoo_name(model) else PurePath(split_model(name)[0]).stem
 
@@ -208,7 +212,10 @@ def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:
 def load_plan_network(saved: SavedPlan, model: str, weights: str = DEFAULTS.weights) -> Network:
     """A model with the shapes of a plan. Raises PlanError."""
     try:
-        asked = Asked({"weights": weights}, saved.inputs, fixed=saved.fixed)
+        shapes = saved.inputs
+        if is_several(saved.model):  # which says the shapes
+            model, shapes = str(use_sources(saved.model, model)), MappingProxyType({})
+        asked = Asked({"weights": weights}, shapes, fixed=saved.fixed)
         network = load_network(model, asked)
     except CsdfgenError as error:
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
@@ -221,6 +228,8 @@ def load_plan_network(saved: SavedPlan, model: str, weights: str = DEFAULTS.weig
 
 def _model_of(saved: SavedPlan, file: Path) -> str:
     """Where the model is that a plan was made for."""
+    if is_several(saved.model):
+        return replace_sources(saved.model, lambda one: _model_of(replace(saved, model=one), file))
     if is_zoo_name(saved.model):
         return saved.model
     names = [PurePath(part).name for part in split_model(saved.model)]

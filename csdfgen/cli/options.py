@@ -54,13 +54,18 @@ _MAX_DIGITS = 10
 
 Tokens = Literal["elements", "rows"]
 
+SEVERAL = "several models share one arena"
 _MODEL = "Model (.onnx, .pt2, .prototxt, .tflite)"
 
 NetworkArgument = Annotated[str, Argument("MODEL", f"{_MODEL}, or zoo:NAME[@HEIGHTxWIDTH].")]
 
 ModelArgument = Annotated[
     str,
-    Argument("MODEL", f"{_MODEL}, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml)."),
+    Argument(
+        "MODEL...",
+        f"{_MODEL}, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml); {SEVERAL}.",
+        models=True,
+    ),
 ]
 
 Pareto = Annotated[
@@ -70,6 +75,24 @@ Pareto = Annotated[
         panel=GOALS,
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Networks:
+    """How several networks share a memory; of these, `join_models` makes the name of one model."""
+
+    rates: str | None = declare(
+        "Of several models: how often each runs in a frame, at most; one after the other, in the same memory.",
+        None, "N,N...", shown="1,1...",
+    )  # fmt: skip
+    after: list[str] | None = declare(
+        "Of several models: B starts when A has ended; repeatable.", None, "B=A"
+    )
+    connect: list[str] | None = declare(
+        "Of several models: an input of one is an output (or input) of another; with :crop, regions of an image in its size; "
+        "repeatable.",
+        None, "A.OUTPUT[,A.IMAGE]=B.INPUT[:crop]",
+    )  # fmt: skip
 
 
 # Planning ---------------------------------------------------------------------------------------

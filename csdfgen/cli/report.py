@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix
+from csdfgen.cli.options import OUTPUT, SEVERAL, JsonOption, Networks, Planned, check_suffix
 from csdfgen.cli.terminal import escape, format_bytes, say, say_json, show_progress
 from csdfgen.errors import prefix_errors
 from csdfgen.files import write_bytes
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 PlanArgument = Annotated[
     str,
     Argument(
-        "MODEL|PLAN",
-        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json).",
+        "MODEL|PLAN...",
+        f"Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json); {SEVERAL}.",
+        models=True,
     ),
 ]
 PageOption = Annotated[Path | None, Option("Write an HTML page.", "FILE.html", names=OUTPUT)]
@@ -50,6 +51,7 @@ class Report(Command):
     )
 
     model: PlanArgument
+    networks: Networks
     output: PageOption = None
     planning: Planned
     measure: bool = declare(

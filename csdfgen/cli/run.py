@@ -15,7 +15,9 @@ from csdfgen.cli.options import (
     FILES,
     JSON,
     OUTPUT,
+    SEVERAL,
     Asked,
+    Networks,
     Pareto,
     Pixels,
     Planning,
@@ -94,9 +96,12 @@ class Run(Command):
     )
 
     model: str = argument(
-        "MODEL",
-        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
+        "MODEL...",
+        "Model (.onnx, .pt2, .prototxt, .tflite), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen); "
+        f"{SEVERAL}.",
+        models=True,
     )
+    networks: Networks
     compiled_of: str | None = declare(
         "The model of a compiled program, which is recompiled and replaced if it cannot run here.",
         None, "MODEL", names=("--model",),

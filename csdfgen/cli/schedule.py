@@ -15,6 +15,7 @@ from csdfgen.cli.options import (
     JSON,
     OUTPUT,
     ModelArgument,
+    Networks,
     Pareto,
     Planning,
     check_front_output,
@@ -79,6 +80,7 @@ class Schedule(Command):
     )
 
     model: ModelArgument
+    networks: Networks
     output: Path | None = declare(
         "The output file; without it, a summary is printed.", None, "FILE", names=OUTPUT
     )

@@ -296,35 +296,19 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
 
 
 def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
-    """The plan in one memory; of several networks the smaller one of that and the one whose layers have the heights that each
-    network has alone.
-    """
+    """The plan in one memory; of several networks without budgets, at the heights that each has alone."""
     options, members = prepared.options, prepared.network.members
-    made = _chosen_heights(prepared, planner, progress)
     given = options.rows != DEFAULTS.rows or options.policy == "loop" or options.tiles
-    if (
-        not members
-        or made.interrupted
-        or given
-        or options.memory
-        or options.latency
-        or options.constants
-    ):
-        return made
+    if not members or given or options.memory or options.latency or options.constants:
+        return _chosen_heights(prepared, planner, progress)
     alone = [
         finish_plan(_prepared(one.network, options, prepared.kernels), planner, progress)
         for one in members
     ]
-    joined = planner(
-        prepared,
-        prepared.at(
-            join_heights(prepared.network, ((one.network, one.conversion.rows) for one in alone))
-        ),
-    )
-    sizes = [one.planned_bytes for one in alone]
-    best = joined if joined.planned_bytes < made.planned_bytes else made
+    rows = join_heights(prepared.network, ((one.network, one.conversion.rows) for one in alone))
+    made, sizes = planner(prepared, prepared.at(rows)), [one.planned_bytes for one in alone]
     more = {"largest_alone": max(sizes), "sum_alone": sum(sizes)}
-    return replace(best, figures=MappingProxyType({**best.figures, **more}))
+    return _noted(replace(made, figures=MappingProxyType({**made.figures, **more})), 1)
 
 
 def _chosen_heights(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:

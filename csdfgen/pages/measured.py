@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
-from runtime.reference import Comparison, Reference
+from runtime.cascade import open_reference
+from runtime.reference import Comparison
 from runtime.resident import measure_onnxruntime_growth
 from runtime.session import Driven
 from runtime.verify import compare_outputs
@@ -92,7 +93,7 @@ def measure_frame(
             driven = program.driven and program.driven.since(before)
         progress("running onnxruntime")
         try:
-            theirs = Reference(model, network)
+            theirs = open_reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
             (ours,) = time_interleaved([lambda: program(feeds)], repeat)

@@ -17,6 +17,7 @@ from csdfgen.errors import InputError, option
 from csdfgen.files import split_model
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.options import PlanOptions
+from csdfgen.model.several import is_several, replace_sources
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import ActorWork, Conversion, csdf_graph, describe_function
 
@@ -67,7 +68,13 @@ def fixed_inputs_json(network: Network) -> dict[str, Values]:
 
 def model_file_name(network: Network) -> str:
     """The name of the file of a network (of both files of Caffe's); that of the network if it has no file."""
-    return ",".join(Path(part).name for part in split_model(network.source)) or network.name
+    if is_several(network.source):
+        return replace_sources(network.source, _file_name)
+    return _file_name(network.source) or network.name
+
+
+def _file_name(source: str) -> str:
+    return ",".join(Path(part).name for part in split_model(source))
 
 
 def digest_conversion(conversion: Conversion) -> str:

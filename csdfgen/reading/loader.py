@@ -23,6 +23,7 @@ from csdfgen.errors import CsdfgenError, InputError, ModelError, option, prefix_
 from csdfgen.model.formats import Format
 from csdfgen.model.network import AtHeight, Network, Shape, Tensor
 from csdfgen.model.options import OPTIONS
+from csdfgen.model.several import Several, is_several, list_networks, parse_several
 from csdfgen.reading.batching import obstacle, repeat_images
 from csdfgen.reading.dequantized import STORING, fuse_dequantized
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
@@ -44,7 +45,7 @@ from csdfgen.reading.network_builder import (
 from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import export_module, is_torch
-from csdfgen.reading.several import Several, is_several, list_networks, load_several, parse_several
+from csdfgen.reading.several import load_several
 
 TorchModel: TypeAlias = Any
 """torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
@@ -82,9 +83,13 @@ def load(
     """
     if is_several(source):
         listed: Any = source
-        asked = parse_several(listed) if isinstance(source, str) else None
-        asked = asked or list_networks(listed, rates, after, connect)
-        return _load_several(asked, shapes, fix, weights, batch)
+        if not isinstance(listed, Several):
+            listed = (
+                parse_several(listed)
+                if isinstance(listed, str)
+                else list_networks(listed, rates, after, connect)
+            )
+        return _load_several(listed, shapes, fix, weights, batch)
     for name, value in (("rates", rates), ("after", after), ("connect", connect)):
         if value is not None:
             raise InputError(

@@ -3,21 +3,16 @@
     csdfgen schedule detector.onnx reader.onnx --rates 1,4 --connect detector.boxes,detector.x=reader.x:crop
 
 Layers, inputs and outputs keep their names behind that of their network: `detector.x`. A network with a rate runs up to so many
-times a frame, as copies that share their weights; its inputs and outputs have those of all runs along axis 0. An input that is
-connected is a tensor of another network, or what a connection makes of some: `crop` cuts a region out of an image for each run,
-and a run without a region is left out, as a branch of an If is; its outputs are zeros.
+times a frame, as copies that share their weights, with inputs and outputs of their own: `reader.1.x`. An input that is connected
+is a tensor of another network, or what `crop` makes of two: for each run the region of an image that a row of the other tensor
+says. A run whose region has no area is left out, as a branch of an If is; its outputs are zeros.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -25,132 +20,12 @@ import numpy as np
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.describe import sizes
-from csdfgen.model.naming import number_unused_name
 from csdfgen.model.network import Connection, Guard, Layer, Member, Network, Node, Output, Tensor
+from csdfgen.model.several import Several
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import build_with_tensors
-from csdfgen.ops.joining import constant_layer
 
 CROP = "crop"
 """The connection that is built in."""
-
-_MOST_RUNS = 64
-
-
-@dataclass(frozen=True)
-class Several:
-    """Networks that are to be one. sources: files, names of the zoo, or models in memory, by the names of their networks. rates:
-    runs of each in a frame. after: (network, the one that it runs after). connect: as typed. shapes: of inputs, as typed.
-    """
-
-    sources: Mapping[str, Any]
-    rates: tuple[int, ...] = ()
-    after: tuple[str, ...] = ()
-    connect: tuple[str, ...] = ()
-    shapes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """As one text, which names a model wherever one is named: [a.onnx b.onnx --rates 1,4]."""
-        words = [_source_text(name, one) for name, one in self.sources.items()]
-        words += ["--rates", ",".join(map(str, self.rates))] if set(self.rates) - {1} else []
-        for flag in ("after", "connect", "shape"):
-            given = getattr(self, "shapes" if flag == "shape" else flag)
-            words += chain.from_iterable((f"--{flag}", one) for one in given)
-        return f"[{shlex.join(words)}]"
-
-
-def _source_text(name: str, source: Any) -> str:
-    text = source if isinstance(source, str) else _stem(source)
-    return text if name == _stem(text) else f"{name}={text}"
-
-
-def _stem(source: Any) -> str:
-    """What a network is called: as its file, or as it calls itself."""
-    if not isinstance(source, str):
-        source = getattr(getattr(source, "graph", source), "name", "") or "network"
-    elif not source.startswith("zoo:"):
-        source = Path(source).stem
-    return re.sub(r"\W", "_", source.removeprefix("zoo:"))
-
-
-def is_several(source: Any) -> bool:
-    """Whether a model that is named, or given, is several networks."""
-    text = isinstance(source, str) and source.startswith("[") and source.endswith("]")
-    return text or isinstance(source, list | tuple)
-
-
-def list_networks(
-    sources: Iterable[Any],
-    rates: str | Iterable[int] | None = None,
-    after: str | Iterable[str] | Mapping[str, str] | None = None,
-    connect: str | Iterable[str] | Mapping[str, str] | None = None,
-    shapes: Iterable[str] = (),
-) -> Several:
-    """Networks that are to be one. Raises InputError."""
-    named: dict[str, Any] = {}
-    taken: set[str] = set()
-    for one in sources:
-        source = os.fspath(one) if isinstance(one, os.PathLike) else one
-        known = isinstance(source, str | bytes | Network) or hasattr(source, "SerializeToString")
-        if not known and not hasattr(source, "state_dict"):
-            raise InputError(
-                f"a list of models has {type(source).__name__}; files, names of the zoo, or models are needed"
-            )
-        given = re.fullmatch(r"(\w+)=(.+)", one) if isinstance(one, str) else None
-        if given and not Path(one).exists():
-            name, source = given.groups()
-        named[number_unused_name(name if given else _stem(source), taken)] = source
-    return Several(named, _rates(rates, len(named)), *map(_texts, (after, connect, shapes)))
-
-
-def _texts(given: str | Iterable[str] | Mapping[str, str] | None) -> tuple[str, ...]:
-    if isinstance(given, str):
-        return (given,)
-    pairs = given.items() if isinstance(given, Mapping) else ()
-    return tuple(f"{left}={right}" for left, right in pairs) or tuple(given or ())
-
-
-def _rates(given: str | Iterable[int] | None, count: int) -> tuple[int, ...]:
-    parts = given.split(",") if isinstance(given, str) else [str(one) for one in given or ()]
-    text = option("rates", ",".join(parts))
-    if any(
-        not re.fullmatch(r"\s*0*[1-9]\d{0,3}\s*", one) or int(one) > _MOST_RUNS for one in parts
-    ):
-        raise InputError(
-            f"{text}: runs in a frame are needed, each from 1 to {_MOST_RUNS}, such as 1,4"
-        )
-    if parts and len(parts) != count:
-        raise InputError(f"{text}: {len(parts)} rates for {count} networks; one each is needed")
-    return tuple(map(int, parts)) or (1,) * count
-
-
-def parse_several(text: str) -> Several:
-    """The networks of a text such as [a.onnx b.onnx --rates 1,4]. Raises InputError."""
-    found: dict[str, list[str]] = {
-        "": [],
-        "--rates": [],
-        "--after": [],
-        "--connect": [],
-        "--shape": [],
-    }
-    try:
-        words = iter(shlex.split(text[1:-1]))
-        for word in words:
-            found[word if word.startswith("--") else ""].append(
-                next(words) if word.startswith("--") else word
-            )
-    except (ValueError, KeyError, StopIteration) as error:
-        raise InputError(
-            f"is no list of networks, such as [a.onnx b.onnx --rates 1,4]: {error}", where=text
-        ) from None
-    rates = found["--rates"][-1] if found["--rates"] else None
-    return list_networks(found[""], rates, found["--after"], found["--connect"], found["--shape"])
-
-
-def replace_sources(text: str, change: Callable[[str], str]) -> str:
-    """The text with other files."""
-    one = parse_several(text)
-    return str(replace(one, sources={name: change(source) for name, source in one.sources.items()}))
 
 
 def load_several(
@@ -167,43 +42,27 @@ def load_several(
     of, values = _by_network(shapes, asked.sources), _by_network(fixed, asked.sources)
     members = [
         Member(
-            name,
-            source if isinstance(source, Network) else load(source, of[name], values[name]),
-            source,
-            rate,
+            name, one if isinstance(one, Network) else load(one, of[name], values[name]), one, rate
         )
-        for (name, source), rate in zip(asked.sources.items(), asked.rates, strict=True)
+        for (name, one), rate in zip(asked.sources.items(), asked.rates, strict=True)
     ]
-    as_typed = tuple(
-        f"{name}={size if isinstance(size, str) else sizes(size)}" for name, size in shapes.items()
+    texts = (
+        f"{name}={one if isinstance(one, str) else sizes(one)}" for name, one in shapes.items()
     )
-    found = _Union(members, asked)
-    return found.network(str(replace(asked, shapes=as_typed)))
+    return _Union(members, asked).network(str(replace(asked, shapes=tuple(texts))))
 
 
 def _by_network(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """By network what is given of its inputs."""
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, value in given.items():
-        network = next((one for one in found if name.startswith(f"{one}.")), None)
-        if network is None:
+        network, _, inner = name.partition(".")
+        if network not in found:
             raise InputError(
-                f"'{name}' is an input of none of the networks {', '.join(found)}; write {next(iter(found))}.INPUT"
+                f"'{name}' is an input of none of the networks {', '.join(found)}; write NETWORK.INPUT"
             )
-        found[network][name[len(network) + 1 :]] = value
+        found[network][inner] = value
     return found
-
-
-@dataclass
-class _Run:
-    """A run of a network. tensors: for its inputs. guard: whether it is one, None where it always is."""
-
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    guard: Tensor | None = None
-
-    def guards(self, prefix: str) -> tuple[Guard, ...]:
-        """Those of its layers. prefix: of their names."""
-        return () if self.guard is None else (Guard(f"{prefix}runs", True),)
 
 
 class _Union:
@@ -216,7 +75,7 @@ class _Union:
         wrong = next((one for one in members if one.network.batch > 1), None)
         if wrong is not None:
             raise InputError(
-                f"'{wrong.name}' takes {wrong.network.batch} images; several networks take one each, give rates"
+                f"'{wrong.name}' is for {wrong.network.batch} images; several networks take one image each"
             )
         self._layers: list[Layer] = []
         self._inputs: list[Tensor] = []
@@ -226,10 +85,11 @@ class _Union:
         self._connections = self._parse_connections(asked.connect)
         self._after = self._parse_after(asked.after)
         for member in self._sorted():
-            self._add(member)
+            for prefix in member.prefixes:
+                self._add(member, prefix)
 
     def network(self, source: str) -> Network:
-        """All of it."""
+        """All of it, ends in the order of the networks."""
         members = tuple(
             replace(
                 one,
@@ -245,18 +105,15 @@ class _Union:
             for one in members
             for name, value in one.network.fixed.items()
         }
-        places = {one.name: at for at, one in enumerate(self._members.values())}
+        places = [*self._members]
 
-        def at(one: Any) -> int:
-            return max(
-                (place for name, place in places.items() if one.name.startswith(f"{name}.")),
-                default=0,
-            )
+        def place(end: Tensor | Output) -> int:
+            return places.index(end.name.partition(".")[0])
 
         return Network(
             "_and_".join(self._members),
-            tuple(sorted(self._inputs, key=at)),
-            tuple(sorted(self._outputs, key=at)),
+            tuple(sorted(self._inputs, key=place)),
+            tuple(sorted(self._outputs, key=place)),
             tuple(self._layers),
             source=source,
             fixed=MappingProxyType(fixed),
@@ -279,51 +136,58 @@ class _Union:
         return found
 
     def _parse_connections(self, given: Iterable[str]) -> dict[str, Connection]:
-        """By input, `network.input`."""
-        starts = {
-            f"{one.name}.{o.name}" for one in self._members.values() for o in one.network.outputs
-        }
+        """By input."""
+        all_of = self._members.values()
         ends = {
-            f"{one.name}.{t.name}" for one in self._members.values() for t in one.network.inputs
+            f"{one.name}.{t.name}": (one.name, t.name) for one in all_of for t in one.network.inputs
         }
+        outputs = (
+            f"{prefix}{o.name}"
+            for one in all_of
+            for prefix in one.prefixes
+            for o in one.network.outputs
+        )
+        starts = [
+            *outputs,
+            *(
+                f"{prefix}{t.name}"
+                for one in all_of
+                for prefix in one.prefixes
+                for t in one.network.inputs
+            ),
+        ]
         found: dict[str, Connection] = {}
         for text in given:
             where = option("connect", text)
-            cut = [k for k, letter in enumerate(text) if letter == "="]
-            sides = [(text[:k], text[k + 1 :]) for k in cut]
-            target, left = next(
-                (
-                    (end, left)
-                    for left, right in sides
-                    for end in ends
-                    if f"{right}:".startswith(f"{end}:")
-                ),
-                (None, ""),
-            )
-            if target is None:
+            sides = ((text[:k], text[k + 1 :]) for k, letter in enumerate(text) if letter == "=")
+            both = [
+                (left, end, right[len(end) + 1 :])
+                for left, right in sides
+                for end in ends
+                if f"{right}:".startswith(f"{end}:")
+            ]
+            if not both:
                 raise InputError(
-                    f"{where}: names no input; A.OUTPUT=B.INPUT is needed, inputs are {', '.join(sorted(ends))}"
+                    f"{where}: A.OUTPUT=B.INPUT is needed; the inputs are {', '.join(ends)}"
                 )
-            sources = tuple(left.split(","))
-            unknown = next((one for one in sources if one not in starts | ends), None)
+            left, target, function = both[0]
+            unknown = next((one for one in left.split(",") if one not in starts), None)
             if unknown is not None:
                 raise InputError(
-                    f"{where}: '{unknown}' is no output; outputs are {', '.join(sorted(starts))}"
+                    f"{where}: '{unknown}' is no output; there are {', '.join(starts)}"
                 )
             if target in found:
                 raise InputError(f"{where}: '{target}' is connected twice")
-            function = text[len(left) + 1 + len(target) + 1 :]
-            network = next(name for name in self._members if target.startswith(f"{name}."))
-            found[target] = Connection(sources, network, target[len(network) + 1 :], function)
+            if function not in ("", CROP):
+                raise InputError(f"{where}: there is no connection '{function}'; {CROP} is one")
+            found[target] = Connection(tuple(left.split(",")), *ends[target], function)
         return found
 
     def _sorted(self) -> list[Member]:
         """The networks, each behind those that it waits for. Raises InputError for a cycle."""
         waits = {name: set(early) for name, early in self._after.items()}
         for one in self._connections.values():
-            waits[one.network] |= {
-                name for name in waits for s in one.sources if s.startswith(f"{name}.")
-            }
+            waits[one.network] |= {source.partition(".")[0] for source in one.sources}
         try:
             return [self._members[name] for name in TopologicalSorter(waits).static_order()]
         except CycleError as error:
@@ -333,74 +197,57 @@ class _Union:
 
     # Layers ---------------------------------------------------------------------------------------
 
-    def _add(self, member: Member) -> None:
-        """All runs of a network."""
-        runs = [_Run() for _ in range(member.rate)]
+    def _add(self, member: Member, prefix: str) -> None:
+        """The layers of a run."""
+        feeds = {one.input: one for one in self._connections.values() if one.network == member.name}
+        crops = [one for one in feeds.values() if one.function]
         regions = {
-            feed.input: self._regions(feed, member, runs)
-            for feed in self._connections.values()
-            if feed.network == member.name and feed.function == CROP
+            one.input: self._region(one, prefix, member.prefixes.index(prefix)) for one in crops
         }
+        condition = self._condition([*regions.values()], prefix)
+        guards: tuple[Guard, ...] = () if condition is None else (Guard(f"{prefix}runs", True),)
+        known: dict[str, Tensor] = {}
         for tensor in member.network.inputs:
-            parts = (
-                self._crop(regions[tensor.name], member, tensor, runs)
-                if tensor.name in regions
-                else self._feed(member, tensor)
-            )
-            for run, part in zip(runs, parts, strict=True):
-                run.tensors[tensor.name] = self._with_rows(part, tensor)
-        results = [self._add_run(member, number, run) for number, run in enumerate(runs)]
-        for output, *of_runs in zip(member.network.outputs, *results, strict=True):
-            self._end(f"{member.name}.{output.name}", of_runs)
+            mine = replace(tensor, name=f"{prefix}{tensor.name}")
+            feed = feeds.get(tensor.name)
+            if feed is None:
+                self._inputs.append(mine)
+            elif feed.function:
+                mine = self._with_rows(self._crop(feed, regions[tensor.name], mine, guards), tensor)
+            else:
+                mine = self._with_rows(self._same(feed, mine), tensor)
+            known[tensor.name] = self._ends[f"{prefix}{tensor.name}"] = mine
+        for layer in member.network.layers:
+            one = _rename(layer, prefix, known)
+            self._layers.append(replace(one, guards=guards + one.guards))
+        self._bounded |= {f"{prefix}{name}": axis for name, axis in member.network.bounded.items()}
+        for output in member.network.outputs:
+            name = f"{prefix}{output.name}"
+            made = None if output.tensor is None else known[output.tensor.name]
+            if made is not None and condition is not None:
+                made = self._or_zeros(name, condition, made, guards[0])
+            self._outputs.append(Output(name, made, output.constant))
+            if made is not None:
+                self._ends[name] = made
 
-    def _feed(self, member: Member, tensor: Tensor) -> list[Tensor]:
-        """What the runs of a network read as an input: one of all networks, or a tensor of another one."""
-        name, count = f"{member.name}.{tensor.name}", member.rate
-        whole = replace(tensor, name=name)
-        if count > 1:
-            whole = replace(
-                whole, shape=_stacked(tensor.shape, count), row_axis=_moved_axis(tensor)
-            )
-        connection = self._connections.get(name)
-        if connection is None:
-            self._inputs.append(whole)
-        else:
-            if connection.function:
-                raise InputError(
-                    f"{option('connect', connection)}: there is no connection '{connection.function}'; {CROP} is one"
-                )
-            of = [self._find(source, connection) for source in connection.sources]
-            if [(one.shape, one.dtype) for one in of] != [(whole.shape, whole.dtype)]:
-                found = " and ".join(f"{one.dtype} {sizes(one.shape)}" for one in of)
-                raise InputError(
-                    f"{option('connect', connection)}: gives {found}, '{name}' takes {whole.dtype} {sizes(whole.shape)}; make "
-                    f"it fit with a connection, such as {CROP}"
-                )
-            whole = of[0]
-        self._ends[name] = whole
-        return (
-            [whole]
-            if count == 1
-            else [self._part(whole, tensor, k, f"{name}:{k}") for k in range(count)]
-        )
-
-    def _find(self, source: str, connection: Connection) -> Tensor:
-        found = self._ends.get(source)
+    def _find(self, feed: Connection, number: int) -> Tensor:
+        """What a connection reads."""
+        found = self._ends.get(feed.sources[number])
         if found is None:
             raise InputError(
-                f"{option('connect', connection)}: '{source}' is a constant, or connected itself; name what it is of"
+                f"{option('connect', feed)}: '{feed.sources[number]}' is a constant; connect what is computed"
             )
         return found
 
-    def _part(self, whole: Tensor, one: Tensor, number: int, name: str) -> Tensor:
-        """The tensor of a run out of that of all."""
-        ends = (np.array([at]) for at in (number, number + 1, 0))
-        part = self._make("Slice", name, whole, *ends)
-        return (
-            part
-            if part.shape == one.shape
-            else self._make("Reshape", f"{name} reshaped", part, np.array(one.shape, np.int64))
-        )
+    def _same(self, feed: Connection, wanted: Tensor) -> Tensor:
+        """A tensor of another network as it is."""
+        found = self._find(feed, 0)
+        if len(feed.sources) > 1 or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            raise InputError(
+                f"{option('connect', feed)}: '{feed.sources[0]}' is {found.dtype} {sizes(found.shape)}, '{wanted.name}' is "
+                f"{wanted.dtype} {sizes(wanted.shape)}; connect tensors of one shape, or take regions of an image with :{CROP}"
+            )
+        return found
 
     def _with_rows(self, found: Tensor, wanted: Tensor) -> Tensor:
         """A tensor with the rows that a network's input has."""
@@ -412,81 +259,74 @@ class _Union:
         self._layers[-1] = replace(self._layers[-1], inputs=(found,))
         return made
 
-    def _regions(
-        self, connection: Connection, member: Member, runs: Sequence[_Run]
-    ) -> tuple[Connection, list[Tensor]]:
-        """The region of each run, whose guard it is that the region has an area."""
-        boxes = self._find(connection.sources[0], connection)
+    def _region(self, feed: Connection, prefix: str, number: int) -> Tensor:
+        """The corners of the region of a run."""
+        boxes = self._find(feed, 0)
         if (
             len(boxes.shape) != 2
-            or boxes.shape[0] < len(runs)
+            or boxes.shape[0] <= number
             or boxes.shape[1] < 4
             or boxes.dtype != "float32"
         ):
             raise InputError(
-                f"{option('connect', connection)}: '{connection.sources[0]}' is {boxes.dtype} {sizes(boxes.shape)}, {CROP} takes "
-                f"float32 {len(runs)}x4 or more: the corners x, y, x, y of the region of each run"
+                f"{option('connect', feed)}: '{feed.sources[0]}' is {boxes.dtype} {sizes(boxes.shape)}, {CROP} takes float32 "
+                f"{number + 1}x4 or more: the corners x, y, x, y of the region of each run"
             )
-        found = []
-        for number, run in enumerate(runs):
-            name = f"{member.prefixes[number]}{connection.input}"
-            ends = (np.array(one) for one in ([number, 0], [number + 1, 4], [0, 1]))
-            found.append(self._make("Slice", f"{name} region", boxes, *ends))
+        starts, ends, axes = np.array([number, 0]), np.array([number + 1, 4]), np.array([0, 1])
+        return self._make("Slice", f"{prefix}{feed.input} region", boxes, starts, ends, axes)
+
+    def _condition(self, regions: Sequence[Tensor], prefix: str) -> Tensor | None:
+        """Whether all regions of a run have an area; None without any."""
+        there: Tensor | None = None
+        for number, region in enumerate(regions):
             low, high = (
                 self._make(
                     "Slice",
-                    f"{name} corner {k}",
-                    found[-1],
+                    f"{prefix}corner {number}.{k}",
+                    region,
                     *(np.array([at]) for at in (k, k + 2, 1)),
                 )
                 for k in (0, 2)
             )
-            side = self._make(
-                "ReduceMin",
-                f"{name} side",
-                self._make("Sub", f"{name} sides", high, low),
-                keepdims=0,
+            sides = self._make("Sub", f"{prefix}sides {number}", high, low)
+            least = self._make("ReduceMin", f"{prefix}least {number}", sides, keepdims=0)
+            one = self._make("Greater", f"{prefix}there {number}", least, np.array(0, np.float32))
+            there = (
+                one
+                if there is None
+                else self._make("And", f"{prefix}all there {number}", there, one)
             )
-            there = self._make("Greater", f"{name} there", side, np.array(0, np.float32))
-            run.guard = (
-                there
-                if run.guard is None
-                else self._make("And", f"{name} and others", run.guard, there)
-            )
-        return connection, found
+        return there
 
     def _crop(
-        self,
-        regions: tuple[Connection, list[Tensor]],
-        member: Member,
-        tensor: Tensor,
-        runs: Sequence[_Run],
-    ) -> list[Tensor]:
-        """For each run a region of an image, in the size of the input."""
-        connection, boxes = regions
-        where = option("connect", connection)
-        if len(connection.sources) != 2:
+        self, feed: Connection, region: Tensor, wanted: Tensor, guards: tuple[Guard, ...]
+    ) -> Tensor:
+        """A region of an image, in the size of an input."""
+        if len(feed.sources) != 2:
             raise InputError(
-                f"{where}: {CROP} takes regions and an image; write A.BOXES,A.IMAGE=B.INPUT:{CROP}"
+                f"{option('connect', feed)}: {CROP} takes regions and an image; write A.BOXES,A.IMAGE=B.INPUT:{CROP}"
             )
-        image = self._find(connection.sources[1], connection)
-        fits = len(image.shape) == len(tensor.shape) == 4 and image.shape[:2] == tensor.shape[
-            :2
-        ] == (1, image.shape[1])
-        if not fits or {image.dtype, tensor.dtype} != {"float32"}:
+        image, shape = self._find(feed, 1), wanted.shape
+        fits = (
+            len(image.shape) == len(shape) == 4 and image.shape[:2] == shape[:2] and shape[0] == 1
+        )
+        if not fits or {image.dtype, wanted.dtype} != {"float32"}:
             raise InputError(
-                f"{where}: '{connection.sources[1]}' is {image.dtype} {sizes(image.shape)}, '{member.name}.{tensor.name}' "
-                f"{tensor.dtype} {sizes(tensor.shape)}; {CROP} takes float32 images with equal channels"
+                f"{option('connect', feed)}: '{feed.sources[1]}' is {image.dtype} {sizes(image.shape)}, '{wanted.name}' is "
+                f"{wanted.dtype} {sizes(shape)}; {CROP} takes one float32 image with the channels of the input"
             )
-        rows, columns = tensor.shape[2:]
-        size = {"output_height": rows, "output_width": columns, "sampling_ratio": 1}
-        return [
-            self._make(
-                "RoiAlign", f"{member.prefixes[k]}{tensor.name}", image, box, np.zeros(1, np.int64),
-                guards=run.guards(member.prefixes[k]), **size,
-            )
-            for k, (box, run) in enumerate(zip(boxes, runs, strict=True))
-        ]  # fmt: skip
+        size = {"output_height": shape[2], "output_width": shape[3], "sampling_ratio": 1}
+        return self._make(
+            "RoiAlign", wanted.name, image, region, np.zeros(1, np.int64), guards=guards, **size
+        )
+
+    def _or_zeros(self, name: str, condition: Tensor, made: Tensor, guard: Guard) -> Tensor:
+        """An output of a run, or zeros if that is left out."""
+        zero = np.zeros((1,) * len(made.shape), made.dtype)
+        found = self._make("Where", f"{name} or zeros", condition, made, zero)
+        attributes = MappingProxyType({**self._layers[-1].attributes, "branch": guard.branch})
+        self._layers[-1] = replace(self._layers[-1], attributes=attributes)
+        return found
 
     def _make(
         self,
@@ -496,79 +336,13 @@ class _Union:
         guards: tuple[Guard, ...] = (),
         **attributes: Any,
     ) -> Tensor:
-        """What a layer of ours makes, with a name of its own."""
-        node = Node(name, op_type, 17, attributes, operands, (name,))
-
-        def written(name: str, value: np.ndarray) -> Tensor:
-            self._layers.append(constant_layer(name, name, value))
-            return self._layers[-1].output
-
-        made = build_with_tensors(OPERATORS[op_type].layers, node, written)
+        """What a layer of ours makes."""
+        made = OPERATORS[op_type].layers(Node(name, op_type, 17, attributes, operands, (name,)))
         self._layers += (replace(one, guards=guards) for one in made)
         return self._layers[-1].output
 
-    def _add_run(self, member: Member, number: int, run: _Run) -> list[Tensor | np.ndarray]:
-        """The layers of a run; its outputs."""
-        prefix, known = member.prefixes[number], dict(run.tensors)
-        for layer in member.network.layers:
-            one = _renamed(layer, prefix, known)
-            self._layers.append(replace(one, guards=run.guards(prefix) + one.guards))
-        self._bounded |= {f"{prefix}{name}": axis for name, axis in member.network.bounded.items()}
-        found: list[Tensor | np.ndarray] = []
-        for output in member.network.outputs:
-            value = known[output.tensor.name] if output.tensor is not None else output.constant
-            assert value is not None
-            if run.guard is not None and isinstance(value, Tensor):
-                zero = np.zeros((1,) * len(value.shape), value.dtype)
-                value = self._make(
-                    "Where", f"{prefix}{output.name} or none", run.guard, value, zero
-                )
-                joined = self._layers[-1]
-                attributes = MappingProxyType(
-                    {**joined.attributes, "branch": run.guards(prefix)[0].branch}
-                )
-                self._layers[-1] = replace(joined, attributes=attributes)
-            found.append(value)
-        return found
 
-    def _end(self, name: str, of_runs: Sequence[Tensor | np.ndarray]) -> None:
-        """An output of a network, of all its runs."""
-        first = of_runs[0]
-        if isinstance(first, np.ndarray):
-            whole = (
-                first
-                if len(of_runs) == 1
-                else np.broadcast_to(first, _stacked(first.shape, 1)).repeat(len(of_runs), 0)
-            )
-            self._outputs.append(Output(name, None, whole))
-            return
-        if len(of_runs) == 1:
-            made = first
-        else:
-            shape = np.array(_stacked(first.shape, 1), np.int64)
-            parts = [
-                one if one.shape[:1] == (1,) else self._make("Reshape", f"{name}:{k}", one, shape)
-                for k, one in enumerate(of_runs)
-                if isinstance(one, Tensor)
-            ]
-            made = self._make("Concat", name, *parts, axis=0)
-        self._ends[name] = made
-        self._outputs.append(Output(name, made))
-
-
-def _stacked(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """The shape of so many tensors along axis 0, which is theirs if it is 1."""
-    return (count, *(shape[1:] if shape[:1] == (1,) else shape))
-
-
-def _moved_axis(tensor: Tensor) -> int | None:
-    """The row axis of tensors of this one's shape that are stacked."""
-    if tensor.row_axis is None:
-        return None
-    return tensor.row_axis + (tensor.shape[:1] != (1,))
-
-
-def _renamed(layer: Layer, prefix: str, known: dict[str, Tensor]) -> Layer:
+def _rename(layer: Layer, prefix: str, known: dict[str, Tensor]) -> Layer:
     """A layer with names behind a prefix. known: tensors by their names in the network."""
 
     def named(tensor: Tensor) -> Tensor:
@@ -583,7 +357,7 @@ def _renamed(layer: Layer, prefix: str, known: dict[str, Tensor]) -> Layer:
         inputs=tuple(t and named(t) for t in layer.inputs),
         outputs=tuple(map(named, layer.outputs)),
         attributes=attributes,
-        epilogue=tuple(_renamed(one, prefix, known) for one in layer.epilogue),
+        epilogue=tuple(_rename(one, prefix, known) for one in layer.epilogue),
         onnx_nodes=tuple(f"{prefix}{one}" for one in layer.onnx_nodes),
         guards=tuple(Guard(f"{prefix}{one.branch}", one.taken) for one in layer.guards),
     )

@@ -18,6 +18,7 @@ from typing import Any
 from csdfgen.errors import CsdfgenError, InputError, PlanError, first_line, option, prefix_errors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS
+from csdfgen.model.several import is_several, name_networks
 from csdfgen.model.units import parse_size
 from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
@@ -200,6 +201,7 @@ def name_models(models: Sequence[str], names: Sequence[str]) -> tuple[dict[str, 
             folder = Path(model)
             continue
         stem = model.split(":", 1)[1] if model.startswith("zoo:") else Path(model).stem
+        stem = name_networks(model) if is_several(model) else stem
         name = given.pop(0) if given else re.sub(r"[^A-Za-z0-9._-]", "_", stem)
         if not _NAME.fullmatch(name):
             raise InputError(

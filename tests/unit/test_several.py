@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen
@@ -14,6 +16,7 @@ from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, ScheduleError
 from csdfgen.lowering.program import lower
 from csdfgen.planning.checker import check
+from tests.command import Call, refused
 from tests.models import model, onnxruntime_outputs
 
 RNG = np.random.default_rng(3)
@@ -55,14 +58,16 @@ def agree(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> None
 @pytest.mark.parametrize("backend", ["numpy", "native"])
 def test_networks_beside_each_other_compute_what_each_computes_alone(backend: str) -> None:
     network = csdfgen.load([FINDER, READER], rates=[1, 3], after={"reader": "finder"})
-    assert [(t.name, t.shape) for t in network.inputs][-1] == ("reader.x", (3, 3, 8, 6))
+    assert [t.name for t in network.inputs][2:] == ["reader.1.x", "reader.2.x", "reader.3.x"]
     plan = csdfgen.plan(network, backend=backend)
     feeds = draw(network)
     got = csdfgen.run(plan, feeds)
     mine = {name: feeds[f"finder.{name}"] for name in ("x", "b")}
     want = {f"finder.{name}": a for name, a in onnxruntime_outputs(FINDER, mine).items()}
-    runs = [onnxruntime_outputs(READER, {"x": one[None]})["z"] for one in feeds["reader.x"]]
-    agree(got, {**want, "reader.z": np.concatenate(runs)})
+    for name, array in feeds.items():
+        if name.startswith("reader."):
+            want[name.replace(".x", ".z")] = onnxruntime_outputs(READER, {"x": array})["z"]
+    agree(got, want)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native"])
@@ -77,7 +82,8 @@ def test_a_network_runs_once_for_each_region_of_another_ones_image(backend: str)
     runs = [onnxruntime_outputs(READER, {"x": one[None]})["z"] for one in crops]
     for empty in (1, 3):
         runs[empty] = np.zeros_like(runs[0])
-    want = {f"finder.{name}": a for name, a in found.items()} | {"reader.z": np.concatenate(runs)}
+    want = {f"finder.{name}": a for name, a in found.items()}
+    want |= {f"reader.{number}.z": run for number, run in enumerate(runs, 1)}
     agree(program(feeds), want)
     assert program.branches == {f"reader.{k}.runs": (k % 2, 1 - k % 2) for k in range(1, 5)}
 
@@ -129,13 +135,13 @@ def test_the_checker_refuses_an_order_that_does_not_wait() -> None:
         ({"after": "b=finder"}, "'b' is none of the networks finder, reader"),
         ({"after": ["reader=finder", "finder=reader"]}, "wait for each other: .* after "),
         ({"after": "finder=reader", "connect": "finder.y=reader.x"}, "wait for each other"),
-        ({"connect": "finder.q=reader.x"}, "'finder.q' is no output; outputs are finder.boxes, finder.y"),
-        ({"connect": "finder.y=reader.q"}, "names no input"),
-        ({"connect": "finder.y=reader.x"}, "gives float32 1x3x20x24, 'reader.x' takes float32 1x3x8x6"),
+        ({"connect": "finder.q=reader.x"}, "'finder.q' is no output; there are finder.y, finder.boxes, reader.z"),
+        ({"connect": "finder.y=reader.q"}, "A.OUTPUT=B.INPUT is needed; the inputs are finder.x"),
+        ({"connect": "finder.y=reader.x"}, "'finder.y' is float32 1x3x20x24, 'reader.x' is float32 1x3x8x6"),
         ({"connect": "finder.y=reader.x:crops"}, "there is no connection 'crops'"),
         ({"connect": "finder.boxes=reader.x:crop"}, "write A.BOXES,A.IMAGE=B.INPUT:crop"),
         ({"connect": "finder.y,finder.x=reader.x:crop"}, "'finder.y' is float32 1x3x20x24, crop takes float32 1x4"),
-        ({"connect": "finder.boxes,finder.b=reader.x:crop"}, "'finder.b' is float32 4x4, 'reader.x' float32 1x3x8x6"),
+        ({"connect": "finder.boxes,finder.b=reader.x:crop"}, "'finder.b' is float32 4x4, 'reader.x' is float32 1x3x8x6"),
         ({"connect": ["finder.boxes,finder.x=reader.x:crop"] * 2}, "'reader.x' is connected twice"),
         ({"rates": "1,5", "connect": "finder.boxes,finder.x=reader.x:crop"}, "float32 4x4, crop takes float32 5x4"),
         ({"batch": 2}, "several networks take one image"),
@@ -155,3 +161,29 @@ def test_networks_that_are_loaded_are_planned_together_and_one_is_not_several() 
     assert [one.name for one in both.network.members] == ["finder", "reader"]
     with pytest.raises(InputError, match="rates='1,4' is for several networks"):
         csdfgen.load(READER, rates="1,4")
+
+
+def test_a_plan_file_is_run_checked_and_emitted(call: Call, tmp_path: Path) -> None:
+    """Its model is a list of files, which are found beside it."""
+    onnx.save(FINDER, tmp_path / "finder.onnx")
+    onnx.save(READER, tmp_path / "reader.onnx")
+    models = [str(tmp_path / "finder.onnx"), str(tmp_path / "reader.onnx")]
+    options = ["--rates", "1,4", "--connect", "finder.boxes,finder.y=reader.x:crop"]
+    plan, page, folder = (str(tmp_path / name) for name in ("plan.json", "page.html", "c"))
+    assert call("schedule", *models, *options, "-o", plan).code == 0
+    arrays: dict[str, Any] = draw(csdfgen.load([FINDER, READER]), finder__b=BOXES)
+    del arrays["reader.x"]
+    np.savez(tmp_path / "x.npz", **arrays)
+    given = ["--input", str(tmp_path / "x.npz"), "--check", "layers", "--json"]
+    done = call("run", *models, "--plan", plan, *given)
+    assert done.code == 0, done.err
+    report = done.json
+    assert {"finder.y", "reader.3.z"} < report["checks"].keys()
+    listed: Any = [FINDER, READER]
+    assert csdfgen.read_plan(plan, listed).planned_bytes == report["planned_bytes"]
+    assert call("emit-c", plan, "-o", folder).code == 0
+    assert "void finder_and_reader_run(" in (tmp_path / "c" / "finder_and_reader.h").read_text()
+    assert call("report", plan, "-o", page).code == 0
+    assert "finder_and_reader" in Path(page).read_text()
+    assert "is of 2 networks" in refused(call("run", models[0], "--plan", plan))
+    assert "--rates 2 is for several models" in refused(call("run", models[0], "--rates", "2"))
