@@ -159,6 +159,8 @@ def test_networks_that_are_loaded_are_planned_together_and_one_is_not_several() 
         csdfgen.load([FINDER])
     both = csdfgen.plan([csdfgen.load(FINDER), csdfgen.load(READER)])
     assert [one.name for one in both.network.members] == ["finder", "reader"]
+    with pytest.raises(InputError, match="requests=2 are images of one network"):
+        csdfgen.plan(both.network, requests=2)
     with pytest.raises(InputError, match="rates='1,4' is for several networks"):
         csdfgen.load(READER, rates="1,4")
 

@@ -134,6 +134,10 @@ def repeat_request(network: Network, images: int) -> Network:
         raise InputError(f"{option('requests', images)}: a number of images above 0 is needed")
     if not isinstance(network, Network) or network.batch % images == 0:
         return network
+    if network.members:
+        raise InputError(
+            f"{option('requests', images)} are images of one network; plan and serve several networks each by itself"
+        )
     ends = [*network.inputs, *(o.tensor for o in network.outputs if o.tensor is not None)]
     wrong = next((one for one in ends if one.shape[:1] != (1,)), None)
     if network.batch != 1 or wrong is not None:
