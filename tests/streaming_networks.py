@@ -195,7 +195,7 @@ def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
         net.grow(1)
     if not net.image and net.pick(0, 1):
         net.remember()
-    if net.pick(0, 0, 0, 1):
+    if net.image and net.pick(0, 0, 1):
         net.sum_up()
     before = net.x
     net.grow(net.pick(1, 2))
