@@ -93,7 +93,7 @@ def run(folder: Path, columns: int, name: str, *more: str, after: float = 0) -> 
 
 def time_rows(folder: Path, columns: int, rows: int) -> float:
     """Seconds of processor that the rows of all strips take alone, from memory to memory."""
-    from csdfgen.reading.heights import read_heights
+    from csdfgen.reading.loader import read_heights
 
     import csdfgen
     import runtime
