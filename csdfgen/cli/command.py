@@ -86,7 +86,8 @@ def make_function(command: type[Command]) -> Callable[..., None]:
     def function(**given: Any) -> None:
         try:
             if isinstance(given.get("model"), list | tuple):
-                options = {name: given.get(name) for name in ("rates", "after", "connect")}
+                shared = ("rates", "after", "connect") if "connect" in given else ()
+                options = {name: given[name] for name in shared}
                 given["model"] = _join_models(given["model"], options)
             _made(command, given).run()
         except KeyboardInterrupt as interrupt:  # typer would end silently

@@ -26,7 +26,7 @@ import numpy as np
 
 from csdfgen.dataflow.graph import format_runs, parse_short_form
 from csdfgen.dataflow.origin import Values, read_shapes, read_values
-from csdfgen.errors import CsdfgenError, PlanError, prefix_errors
+from csdfgen.errors import CsdfgenError, InputError, PlanError, prefix_errors
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.model.network import AtHeight, Network
 from csdfgen.model.options import PlanOptions
@@ -87,7 +87,11 @@ def _shapes(network: Network) -> dict[str, list[int]]:
 
 
 def write_stream(path: str | os.PathLike[str], stream: StreamPlan) -> None:
-    """Write the file; the same plan gives the same bytes. Raises InputError."""
+    """Write the file; the same plan gives the same bytes. Raises InputError, for a plan of several passes, too."""
+    if stream.earlier:
+        raise InputError(
+            "a plan of several passes is for one source, and cannot be written; make it where it runs"
+        )
     write_json(path, to_json(stream))
 
 

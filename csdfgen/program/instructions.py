@@ -376,8 +376,9 @@ def _in_order(array: np.ndarray) -> np.ndarray | None:
 def allocate_aligned(size: int, alignment: int = _LINE) -> np.ndarray:
     """So many bytes with anything in them, from a multiple of `alignment` on."""
     raw = np.empty(size + alignment, np.uint8)
+    # not a view of `raw`: pools have the bytes of whole owners, and those around these could be anything
     start = -get_address(raw) % alignment
-    return raw[start : start + size]
+    return np.frombuffer(raw.data[start : start + size], np.uint8)
 
 
 def view_bytes(array: np.ndarray) -> memoryview:

@@ -65,7 +65,7 @@ ARROWS: dict[str, set[str]] = {
     "cuda": {"base", "program", "device"},
     "backends": {"base", "model", "program", "numpy", "native", "opencl", "cuda"},
     "lowering": {"base", "model", "cache", "phases", "program", "planning"},
-    "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
+    "emission": {"base", "model", "ops", "program", "backends", "native", "lowering", "planning"},
     "runtime": STAGES | {"reading", "program", "backends", "planning", "lowering", "emission"},
     "devices": STAGES - {"dataflow"}
     | {"cache", "reading", "backends", "emission", "planning", "runtime"},

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen
@@ -332,3 +336,16 @@ def test_arrays_may_have_some_rows_of_a_port(backend: str) -> None:
         program.wait()
         found[:, :, outputs] = part
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_state_is_resumed_by_another_process(tmp_path: Path) -> None:
+    """What its program is called by has no bytes that nobody wrote."""
+    onnx.save(LOOPS["dilated"](64), tmp_path / "net.onnx")
+    code = "import csdfgen; print(csdfgen.compile(csdfgen.plan_stream('net.onnx')).digest)"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(found) == 1

@@ -31,7 +31,7 @@ native = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() 
 @pytest.fixture(autouse=True)
 def _low(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small networks have few firings."""
-    monkeypatch.setattr(choice, "_TALL", 300)
+    monkeypatch.setattr(choice, "_TALL", 200)
 
 
 def stored(folder: Path, name: str, height: int = HEIGHT) -> Path:
@@ -133,7 +133,8 @@ def test_emitted_code_repeats(name: str, tmp_path: Path) -> None:
         wanted = runtime.compile(plan.unrolled)(x)
         for found in (program(x), program.streamed(x)):
             for key, array in wanted.items():
-                np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-4)
+                largest = np.abs(array.astype(np.float64)).max()
+                np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-5 * largest)
         sizes.append(program.emitted.source_bytes)
     assert abs(sizes[1] - sizes[0]) < 50
 
