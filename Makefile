@@ -37,6 +37,7 @@
 #   make bench-opencl    kernels of OpenCL, compared with native code, tinygrad and CLBlast (libclblast1): docs/opencl.md; half an hour
 #   make check-gpu       kernels, operators, 20 networks in three formats and mapped networks on the CUDA device of this machine: out/check_gpu.md; eight minutes
 #   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
+#   make bench-streams   streams of 14 networks, compared with plans of tall images and a ring for each buffer: docs/streams.md; five minutes
 #   make bench-sweep     200 points, interrupted and continued, and on one and two Dask workers: docs/sweeps.md; ten minutes
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -60,7 +61,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-tiles bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate check-gpu docs clean bench-threads
+.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-columns bench-tiles bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl bench-streams train-gate check-gpu docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -172,6 +173,9 @@ bench-requests: $(VENV)/.stamp-test
 
 bench-quality: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_quality $(ARGS)
+
+bench-streams: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_streams $(or $(ARGS),--write)
 
 bench-sweep: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_sweep $(or $(ARGS),--write)

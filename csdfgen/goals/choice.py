@@ -519,7 +519,7 @@ def _plan_tall(network: Network, options: PlanOptions, kernels: Backend | None) 
     asked = options.policy == "loop" or _is_tall(network, options)
     if network.at_height is None or network.batch > 1 or options.result == "arena" or not asked:
         return None
-    own = (*STREAM_OPTIONS, "policy", "result")
+    own = {*STREAM_OPTIONS, "policy", "result"} - {"goal"}
     if replace(options, **{name: getattr(DEFAULTS, name) for name in own}) != DEFAULTS:
         return None
     result = "stored" if options.result == "auto" else options.result

@@ -30,7 +30,7 @@ CONVERSION = ("rows", "fuse", "image")
 """Options that determine how a network is divided into phases; the others select a plan for these phases."""
 
 STREAM_OPTIONS = (
-    "rows", "fuse", "effort", "backend", "cl_device", "weights", "exact", "requantize", "fallback",
+    "rows", "fuse", "goal", "effort", "backend", "cl_device", "weights", "exact", "requantize", "fallback",
 )  # fmt: skip
 """Options of plans of images of any height."""
 

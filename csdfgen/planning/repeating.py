@@ -9,7 +9,7 @@ row of an image lives longer than on the circle, and the checker of all plans tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
@@ -21,10 +21,9 @@ from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import divided_tensor, least_auto_height
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer, workspace_name
+from csdfgen.planning.circles import Part, Tables, find_least_bytes, place_parts
 from csdfgen.planning.lifetimes import Lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
-from csdfgen.planning.packing import Items, pack
-from csdfgen.planning.packing.items import FREE
 from csdfgen.planning.placement import Placement, Region
 from csdfgen.planning.prepared import Phased
 from schedules.peak.repeated import (
@@ -37,27 +36,8 @@ from schedules.peak.repeated import (
 CAP = 64
 """Most rows of the input that a phase takes, so that a period is short."""
 
-_MOST = 6_000
-"""Items of a circle at most."""
-
-_FEW = 1_500
-"""Items of a circle up to which one of a period more is tried, too."""
-
-_THRESHOLDS = (np.inf, 6, 3, 1, 0.5)
-"""Periods that rows live from which on their buffer takes a ring of its own."""
-
-MOST_TURNS = 32
-"""Periods after which offsets repeat at most, but for rings of rows that live longer."""
-
-_PERIOD_PRICE = 3_200
-"""Periods of a turn that are worth as much as all rings."""
-
 _ORDERS = ("demand", "eager")
 """Policies whose orders repeat."""
-
-
-Tables = dict[str, tuple[int, dict[int, int]]]
-"""Buffer or workspace -> (rows after which its offsets repeat, offset of each block by its first row)."""
 
 
 _WASTE = 1.04
@@ -144,19 +124,18 @@ def find_loop(phased: Phased) -> Loop:
     """The order of least peak that repeats, in the middle of an image, placed in blocks of whole slabs or, if that saves
     memory, in finer blocks. Raises ScheduleError if none does, and PlanError if its rows do not.
     """
-    period = find_period(phased)
-    rough, circle = _find_circle(period)
-    if not phased.fine and rough > _WASTE * period.peak:
+    period, alignment, effort = find_period(phased), _alignment(phased), phased.terms.effort
+    parts, made = _parts(period), None
+    if phased.fine or find_least_bytes(parts, alignment) <= _WASTE * period.peak:
+        made = place_parts(parts, alignment, effort)
+    if not phased.fine and (made is None or made[0] > _WASTE * period.peak):
         fine = replace(period, phased=replace(phased, fine=True))
-        less, other = _find_circle(fine)
-        if less < _WORTH * rough:
-            return _placed_loop(fine, other)
-    return _placed_loop(period, circle)
-
-
-def _placed_loop(period: Period, circle: _Circle) -> Loop:
-    effort, alignment = period.phased.terms.effort, _alignment(period.phased)
-    total, tables = circle.placed(period.repeated.length, alignment, effort)
+        less = place_parts(_parts(fine), alignment, effort)
+        if less is not None and (made is None or less[0] < _WORTH * made[0]):
+            period, made = fine, less
+    if made is None:
+        raise ScheduleError("rows of too many firings are alive together for a loop")
+    total, tables = made
     return make_loop(period, _place_lasting(period, total, tables), tables)
 
 
@@ -255,47 +234,7 @@ def harmonize_heights(low: Conversion, cap: int = CAP) -> str:
     return ROWS.text(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Blocks of a buffer, or scratch of an actor, that are claimed in one period: rows of it in a period, first row, bytes, and
-    firings [born, gone) of each. length: firings of a period.
-    """
-
-    name: str
-    rows: int
-    row_bytes: int
-    start: np.ndarray
-    size: np.ndarray
-    born: np.ndarray
-    gone: np.ndarray
-    length: int
-
-    @property
-    def life(self) -> int:
-        """Firings that the longest-lived of them lives."""
-        return int((self.gone - self.born).max())
-
-    @property
-    def _capacity(self) -> int:
-        """Most rows from the lowest that is needed to the highest that is claimed."""
-        periods = np.arange(2 + self.life // self.length)[:, None]
-        born, gone = ((one + periods * self.length).ravel() for one in (self.born, self.gone))
-        starts = (self.start + periods * self.rows).ravel()
-        low = starts[np.searchsorted(gone, born, side="right")]
-        return int((np.append(starts[1:], starts[0] + len(periods) * self.rows) - low).max())
-
-    def ring(self, turns: int) -> int:
-        """Rows of a ring that holds all rows that are alive together, so that no block is divided, and that divides those of
-        so many periods.
-        """
-        steps = np.diff(np.append(self.start, self.start[0] + self.rows))
-        height = int(np.gcd.reduce(steps)) if len(set(steps.tolist())) == 1 else self.rows
-        blocks = turns * self.rows // height
-        least = -(-self._capacity // height)
-        return height * next(n for n in range(least, blocks + 1) if blocks % n == 0)
-
-
-def _parts(period: Period) -> list[_Part]:
+def _parts(period: Period) -> list[Part]:
     phased, repeated = period.phased, period.repeated
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
 
@@ -331,7 +270,7 @@ def _parts(period: Period) -> list[_Part]:
         sizes = (ends - start) * buffer.row_bytes
         own = buffer.name, rows, buffer.row_bytes, start[:count] - first, sizes[:count]
         born, gone = (one[:count] - turn * repeated.length for one in (born, gone))
-        found.append(_Part(*own, born, gone, repeated.length))
+        found.append(Part(*own, born, gone, repeated.length))
     for name, needs in phased.scratch.items():
         if not repeated.shares[number[name]]:
             continue
@@ -339,7 +278,7 @@ def _parts(period: Period) -> list[_Part]:
         born = repeated.times(number[name], at)
         sizes = np.full(len(at), int(np.max(needs)))
         own = workspace_name(name), len(at), 1, at, sizes
-        found.append(_Part(*own, born, born + 1, repeated.length))
+        found.append(Part(*own, born, born + 1, repeated.length))
     return found
 
 
@@ -367,142 +306,6 @@ def _place_lasting(period: Period, total: int, tables: Tables) -> int:
     behind = max(total, ends[0])
     tables.update((name, (rows, {0: at + stays * behind})) for name, rows, stays, at in found)
     return behind + ends[1]
-
-
-def _on_circle(
-    parts: Sequence[_Part], turns: int, length: int, alignment: int, effort: str | float
-) -> tuple[int, list[dict[int, int]]]:
-    """(bytes, for each part the offset of the blocks by their first rows modulo `turns` periods) of a packing of the circle."""
-    around = turns * length
-
-    def over_turns(values: Iterator[np.ndarray], step: int | np.ndarray) -> np.ndarray:
-        return np.concatenate([one + turn * step for one in values for turn in range(turns)])
-
-    size = over_turns((one.size for one in parts), 0)
-    born = over_turns((one.born for one in parts), length)
-    gone = over_turns((one.gone for one in parts), length)
-    keys = [
-        ((one.start + turn * one.rows) % (turns * one.rows)).tolist()
-        for one in parts
-        for turn in range(turns)
-    ]
-    offsets, total = _pack_circle(size, born, gone - born, around, alignment, effort)
-    tables: list[dict[int, int]] = [{} for _ in parts]
-    at = 0
-    for k, rows in enumerate(keys):
-        tables[k // turns].update(zip(rows, offsets[at : at + len(rows)].tolist(), strict=True))
-        at += len(rows)
-    return total, tables
-
-
-def _pack_circle(
-    size: np.ndarray,
-    born: np.ndarray,
-    life: np.ndarray,
-    around: int,
-    alignment: int,
-    effort: str | float,
-) -> tuple[np.ndarray, int]:
-    """(offsets, bytes) of items that are alive in [born, born + life) of a circle."""
-    whole = -(-size // alignment) * alignment
-    change = np.zeros(around + 1, np.int64)
-    born = born % around
-    wraps = born + life > around
-    np.add.at(change, born, whole)
-    np.subtract.at(change, np.where(wraps, born + life - around, born + life), whole)
-    cut = int(np.argmin(np.cumsum(change[:-1]) + whole[wraps].sum()))
-    born = (born - cut) % around
-    gone = born + life
-    cross, rest = np.flatnonzero(gone > around), np.flatnonzero(gone <= around)
-    tried = []
-    for key in (-life[cross], born[cross], -gone[cross])[: 1 if effort == 0 else 3]:
-        across = cross[np.lexsort((-whole[cross], key))]
-        ends = np.cumsum(whole[across])
-        fixed = ends - whole[across]
-        items = Items(
-            np.concatenate([whole[across], whole[across], whole[rest]]),
-            np.concatenate([born[across], np.zeros_like(across), born[rest]]),
-            np.concatenate([np.full_like(across, around), gone[across] - around, gone[rest]]),
-            alignment,
-            fixed=np.concatenate([fixed, fixed, np.full(len(rest), FREE)]),
-        )
-        tried.append((pack(items, effort=0), items, across, fixed))
-        if not len(cross):
-            break
-    packed, items, across, fixed = min(tried, key=lambda one: one[0].total)
-    if effort != 0:
-        packed = min(packed, pack(items, effort=effort), key=lambda one: one.total)
-    offsets = np.empty_like(size)
-    offsets[across], offsets[rest] = fixed, packed.offsets[2 * len(across) :]
-    return offsets, packed.total
-
-
-@dataclass(frozen=True, eq=False)
-class _Circle:
-    """A way to lay the parts: some in rings that repeat after `all_turns` periods, the others on a circle of `turns`."""
-
-    ringed: tuple[_Part, ...]
-    rest: tuple[_Part, ...]
-    turns: int
-    all_turns: int
-
-    def placed(self, length: int, alignment: int, effort: str | float) -> tuple[int, Tables]:
-        """(bytes, tables), rings first."""
-        at, tables = 0, {}
-        for one in self.ringed:
-            rows = one.ring(self.all_turns)
-            tables[one.name] = rows, {0: at}
-            at += -(-rows * one.row_bytes // alignment) * alignment
-        total, found = 0, list[dict[int, int]]()
-        if self.rest:
-            total, found = _on_circle(self.rest, self.turns, length, alignment, effort)
-        for one, table in zip(self.rest, found, strict=True):
-            tables[one.name] = self.turns * one.rows, {r: at + x for r, x in table.items()}
-        return at + total, tables
-
-
-def _circles(parts: Sequence[_Part], length: int) -> list[_Circle]:
-    """The ways that are tried, none twice."""
-    found: dict[tuple[int, int], _Circle] = {}
-    for limit in _THRESHOLDS:
-        long = [one for one in parts if one.row_bytes > 1 and one.life > limit * length]
-        names = {one.name for one in long}
-        rest = tuple(one for one in parts if one.name not in names)
-        least = -(-max((one.life for one in rest), default=1) // length)
-        items = sum(len(one.size) for one in rest)
-        for turns in (least, least + 1):
-            if turns <= MOST_TURNS and turns * items <= (_MOST if turns == least else _FEW):
-                turn = _ring_turns(long, turns)
-                found.setdefault((len(long), turns), _Circle(tuple(long), rest, turns, turn))
-    return list(found.values())
-
-
-def _ring_turns(ringed: Sequence[_Part], turns: int) -> int:
-    """The multiple of so many periods after which rings take the fewest bytes if they repeat; few, as each is a program."""
-    holding = (
-        -(-max((one.life for one in ringed), default=1) // (turns * ringed[0].length))
-        if ringed
-        else 1
-    )
-
-    def price(periods: int) -> float:
-        return sum(one.ring(periods) * one.row_bytes for one in ringed) * (
-            1 + periods / _PERIOD_PRICE
-        )
-
-    most = max(holding, MOST_TURNS // turns)
-    return min(range(turns * holding, turns * most + 1, turns), key=price)
-
-
-def _find_circle(period: Period) -> tuple[int, _Circle]:
-    """(bytes without a search, way) of the least arena."""
-    length, alignment = period.repeated.length, _alignment(period.phased)
-    ways = _circles(_parts(period), length)
-    if not ways:
-        raise ScheduleError("rows of too many firings are alive together for a loop")
-    return min(
-        ((one.placed(length, alignment, 0)[0], one) for one in ways), key=lambda found: found[0]
-    )
 
 
 def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -> tuple[int, ...]:

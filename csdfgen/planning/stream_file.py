@@ -32,8 +32,9 @@ from csdfgen.model.network import AtHeight, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.graphs import digest_conversion, fixed_inputs_json, model_file_name
+from csdfgen.planning.circles import Tables
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.repeating import Period, Tables, conversion_shares, make_loop
+from csdfgen.planning.repeating import Period, conversion_shares, make_loop
 from csdfgen.planning.streams import StreamPlan, make_stream, phase_stream
 from csdfgen.program.steps import Backend
 from schedules.peak.repeated import Repeated

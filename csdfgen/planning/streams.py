@@ -33,13 +33,16 @@ from csdfgen.planning.buffers import ARENA, workspace_buffer
 from csdfgen.planning.plan import Plan, Turns
 from csdfgen.planning.planner import network_figures, pause_collection, plan_repeated
 from csdfgen.planning.prepared import Phased, prepare
-from csdfgen.planning.repeating import Loop, find_loop, harmonize_heights
+from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
 from csdfgen.planning.stream_checker import check_loop
 from csdfgen.planning.stream_graph import build_period_graph, measure_waits
 from csdfgen.program.steps import Backend
 
 _HEIGHTS = tuple(960 << k for k in range(5))
 """Rows of the images in which an order is looked for: of many strides a multiple, and of many periods."""
+
+_CAPS = {"memory": 8, "balanced": CAP, "speed": 128}
+"""Goal -> most rows of the first input that a phase takes."""
 
 _ROWS, _BYTES = 1024, 1 << 18
 """Rows, and their bytes, up to which turns are executed together."""
@@ -247,7 +250,10 @@ def phase_stream(
     """
     prepared = prepare(widen_for_streams(network), options, kernels)
     if options.rows == DEFAULTS.rows:
-        options = replace(options, rows=harmonize_heights(prepared.at("1").conversion))
+        if options.goal not in _CAPS:
+            raise PlanError(f"{option('goal', options.goal)} is of frames, not of a stream")
+        rows = harmonize_heights(prepared.at("1").conversion, _CAPS[options.goal])
+        options = replace(options, rows=rows)
     phased = prepared.phased(options, fine=fine)
     return replace(phased, terms=replace(phased.terms, scratch=LEAST))
 

@@ -232,6 +232,19 @@ def test_the_command_writes_the_graph_of_a_period(call: Call) -> None:
     assert "leave it or --stream out" in refused(call(*words, "--rates", "exact"))
 
 
+def test_goals_choose_how_many_rows_a_phase_takes() -> None:
+    plans = [
+        csdfgen.plan_stream(MODELS["strided"](64), backend="numpy", goal=goal)
+        for goal in ("memory", "balanced", "speed")
+    ]
+    sizes = [plan.planned_bytes for plan in plans]
+    assert sizes == sorted(set(sizes))
+    fired = [len(plan.loop.word) / plan.period for plan in plans]
+    assert fired == sorted(set(fired), reverse=True)
+    with pytest.raises(PlanError, match="throughput"):
+        csdfgen.plan_stream(MODELS["strided"](64), backend="numpy", goal="throughput")
+
+
 def test_the_command_writes_a_plan(call: Call) -> None:
     onnx.save(MODELS["dilated"](64), "net.onnx")
     words = ("schedule", "net.onnx", "--stream", "--backend", "numpy", "-o", "plan.json", "--json")
