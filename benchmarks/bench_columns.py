@@ -93,10 +93,9 @@ def run(folder: Path, columns: int, name: str, *more: str, after: float = 0) -> 
 
 def time_rows(folder: Path, columns: int, rows: int) -> float:
     """Seconds of processor that the rows of all strips take alone, from memory to memory."""
-    from csdfgen.reading.loader import read_heights
-
     import csdfgen
     import runtime
+    from csdfgen.reading.loader import read_heights
     from csdfgen.streaming.columns import cut_columns
 
     network = csdfgen.load(f"{folder}/net.onnx", shapes=(1, 3, 64, STRIP))

@@ -264,7 +264,7 @@ def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
         ((), "needs --output"),
         (("-o", "y.png"), "rows are written as .npy, .raw"),
         (("-o", f"{tmp_path}/y.raw", "--check"), "leave --check out"),
-        (("-o", f"{tmp_path}/y.raw", "--goal", "memory"), "leave --goal out"),
+        (("-o", f"{tmp_path}/y.raw", "--goal", "throughput"), "throughput"),
         (("-o", f"{tmp_path}/y.raw", "--batch", "2"), "leave --batch out"),
         (("-o", f"{tmp_path}/y.raw", "--resume"), "no state of an interrupted run"),
     ):

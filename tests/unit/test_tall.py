@@ -82,8 +82,9 @@ def test_values_are_those_of_all_firings(name: str, backend: str, tmp_path: Path
     found = {key: np.zeros_like(array) for key, array in wanted.items()}
 
     def put(key: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-        whole = found[key] if rows.shape == found[key].shape else found[key][:, :, start:stop]
-        whole[...] = rows
+        own = found[key]
+        apart = [k for k, size in enumerate(rows.shape) if size != own.shape[k]]
+        own[(slice(None),) * apart[0] + (slice(start, stop),) if apart else ...] = rows
 
     frame(x, on_rows=put)
     assert_equal(found, wanted)
