@@ -25,7 +25,6 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, option, prefix_errors
 from csdfgen.model.describe import sizes
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
-from csdfgen.model.several import is_several, use_sources
 
 if TYPE_CHECKING:
     import numpy as np
@@ -302,6 +301,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     read.
     """
     from csdfgen.backends.registry import choose_backend
+    from csdfgen.model.several import is_several, use_sources
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)

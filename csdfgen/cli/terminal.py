@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from csdfgen.model.describe import FIGURES
+from csdfgen.model.describe import FIGURES_OF_SEVERAL
 
 Progress = Callable[..., None]
 """Called as progress("what is done now") or progress("what", done, total)."""
@@ -100,7 +100,7 @@ def figures_table(figures: Mapping[str, int]) -> Table:
         "memory", "> bytes", "> MB", "> MiB", "meaning",
         rows=(
             (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim_text(meaning))
-            for name, meaning in FIGURES.items()
+            for name, meaning in FIGURES_OF_SEVERAL.items()
             if name in figures
         ),
     )  # fmt: skip

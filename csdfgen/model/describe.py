@@ -28,11 +28,18 @@ FIGURES = MappingProxyType(
         "workspace": "in the arena: the largest scratch of a kernel",
         "outputs": "outside the arena: output arrays of the caller; 0 if outputs stay in the arena or are streamed",
         "parameters": "weights and biases",
+    }
+)
+"""Memory figures of a plan in bytes, and what they mean (docs/plan.md)."""
+
+FIGURES_OF_SEVERAL = MappingProxyType(
+    {
+        **FIGURES,
         "largest_alone": "of several networks in one arena: the largest arena of one alone",
         "sum_alone": "of several networks in one arena: the arenas of all of them alone",
     }
 )
-"""Memory figures of a plan in bytes, and what they mean (docs/plan.md); the last two of several networks only."""
+"""Those of a plan of several networks, too (docs/several.md)."""
 
 
 def _ratio(used: int, other: int, name: str, digits: int) -> str:

@@ -335,6 +335,11 @@ AtHeight: TypeAlias = "Callable[[int], Network]"
 """The network for images of so many rows of its first input."""
 
 
+def is_bracketed(source: Any) -> bool:
+    """Whether it is a text as that of several networks, [a.onnx b.onnx]."""
+    return isinstance(source, str) and source.startswith("[") and source.endswith("]")
+
+
 @dataclass(frozen=True, eq=False)
 class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.

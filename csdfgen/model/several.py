@@ -15,7 +15,7 @@ from typing import Any
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.naming import number_unused_name
-from csdfgen.model.network import Network
+from csdfgen.model.network import Network, is_bracketed
 
 _MOST_RUNS = 64
 
@@ -58,8 +58,7 @@ def _stem(source: Any) -> str:
 
 def is_several(source: Any) -> bool:
     """Whether a model that is named, or given, is several networks."""
-    text = isinstance(source, str) and source.startswith("[") and source.endswith("]")
-    return text or isinstance(source, list | tuple | Several)
+    return isinstance(source, list | tuple | Several) or is_bracketed(source)
 
 
 def list_networks(

@@ -11,7 +11,7 @@ from csdfgen.charts.footprint import Footprint, binary_size
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
-from csdfgen.model.describe import FIGURES
+from csdfgen.model.describe import FIGURES_OF_SEVERAL
 from csdfgen.pages.html import Markup, chart, document, element, make_note, section, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import Plan
@@ -158,7 +158,15 @@ def _figures(found: Comparison) -> Markup:
     for pair in found.figures:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         marked = element("span", ratio, class_=pair.verdict or None)
-        rows.append([pair.name, FIGURES.get(pair.name, ""), _shown(pair.a), _shown(pair.b), marked])
+        rows.append(
+            [
+                pair.name,
+                FIGURES_OF_SEVERAL.get(pair.name, ""),
+                _shown(pair.a),
+                _shown(pair.b),
+                marked,
+            ]
+        )
     return table(
         ["figure", "meaning", found.a.name, found.b.name, "ratio"], rows, 2, "figures meant"
     )

@@ -19,7 +19,7 @@ from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.devices.model import Estimate
-from csdfgen.model.describe import FIGURES
+from csdfgen.model.describe import FIGURES_OF_SEVERAL
 from csdfgen.pages.html import (
     Markup,
     chart,
@@ -419,7 +419,7 @@ def _formats(plan: Plan) -> Markup:
 def _figures(plan: Plan, facts: Facts) -> Markup:
     frames = facts.frames
     rows = [
-        [name, FIGURES.get(name, ""), f"{size:,}", binary_size(size)]
+        [name, FIGURES_OF_SEVERAL.get(name, ""), f"{size:,}", binary_size(size)]
         for name, size in plan.figures.items()
     ]
     return section(

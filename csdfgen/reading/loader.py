@@ -21,9 +21,9 @@ from onnx import numpy_helper
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, option, prefix_errors
 from csdfgen.model.formats import Format
-from csdfgen.model.network import AtHeight, Network, Shape, Tensor
+from csdfgen.model.network import AtHeight, Network, Shape, Tensor, is_bracketed
 from csdfgen.model.options import OPTIONS
-from csdfgen.model.several import Several, is_several, list_networks, parse_several
+from csdfgen.model.several import Several, list_networks, parse_several
 from csdfgen.reading.batching import obstacle, repeat_images
 from csdfgen.reading.dequantized import STORING, fuse_dequantized
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
@@ -81,7 +81,7 @@ def load(
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
-    if is_several(source):
+    if isinstance(source, list | tuple | Several) or is_bracketed(source):
         listed: Any = source
         if not isinstance(listed, Several):
             listed = (

@@ -454,7 +454,6 @@ def test_a_failed_check_names_the_layer(csdfgen: Any) -> None:
         ("run", "net.onnx", "--batch", "0"),
         ("run", "net.onnx", "--threads", "many"),
         ("run", "net.onnx", "--input"),
-        ("net.onnx", "other.onnx"),
         ("shedule", "net.onnx"),
         ("docter",),
     ],
