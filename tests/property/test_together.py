@@ -44,7 +44,7 @@ def test_every_operator_makes_of_images_what_it_makes_of_one(number: int) -> Non
         sizes = declared(layer, 10**6, layout, limit, kernels, count)
         found = run_together(layer, feeds, layout, limit, sizes, kernels)
         for got, want in zip(found, wanted[:count], strict=True):
-            check(got, want, str(way))
+            check(got[: len(want)], want, str(way))  # the last ones may be states
 
 
 def check(found: list[np.ndarray], wanted: list[np.ndarray], way: str = "") -> None:
