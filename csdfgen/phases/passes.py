@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from csdfgen.model.network import Layer, Network, Node, Output, Tensor
+from csdfgen.model.network import Layer, Network, Node, Output
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode
+from csdfgen.ops.composing import OPSET, Composition, Operand
 
 _DOUBLE, _FLOAT = 11, 1
 """Types of elements in ONNX."""
@@ -83,22 +83,6 @@ class _Passes:
 # Normalizations by what they consist of -----------------------------------------------------------
 
 
-class _Parts:
-    """Layers that do together what a layer does."""
-
-    def __init__(self, layer: Layer) -> None:
-        self.layer, self.layers = layer, list[Layer]()
-
-    def make(
-        self, op_type: str, *inputs: Tensor | np.ndarray, name: str = "", **given: Any
-    ) -> Tensor:
-        """The result of another one."""
-        own = f"{self.layer.name}/{len(self.layers)}"
-        node = Node(own, op_type, 18, given, inputs, (name or f"{own}:y",))
-        self.layers += OPERATORS[op_type].layers(node)
-        return self.layers[-1].output
-
-
 def _spell_out(layer: Layer) -> tuple[Layer, ...]:
     """Layers of which some reduce all rows and the others are computed by rows, for one that needs all rows."""
     write = _SPELLED.get(layer.op_type)
@@ -110,54 +94,49 @@ def _spell_out(layer: Layer) -> tuple[Layer, ...]:
         or get_operator(layer).mode(layer) is not Mode.WHOLE
     ):
         return (layer,)
-    parts = _Parts(layer)
-    write(layer, parts)
-    return tuple(parts.layers)
+    make = Composition(Node(layer.name, layer.op_type, OPSET, {}, (), (layer.output.name,)))
+    return make.written([write(layer, make)])
 
 
-def _normalize(layer: Layer, parts: _Parts) -> None:
+def _normalize(layer: Layer, make: Composition) -> Operand:
     """By mean and deviation of maps, or of groups of them; moments are sums of float64, as they are subtracted."""
     x, given = layer.computed(0), layer.attributes
     channels, ones = x.shape[1], (1,) * (len(x.shape) - 2)
     groups = given.get("num_groups", channels)
     axes = np.arange(2, len(x.shape))
-    wide = parts.make("Cast", x, to=_DOUBLE)
+    wide = make("Cast", x, to=_DOUBLE)
 
-    def moment(values: Tensor) -> Tensor:
-        mean = parts.make("ReduceMean", values, axes)
+    def moment(values: Operand) -> Operand:
+        mean = make("ReduceMean", values, axes)
         shape = np.array([1, groups, channels // groups])
-        return parts.make("ReduceMean", parts.make("Reshape", mean, shape), np.array([2]))
+        return make("ReduceMean", make("Reshape", mean, shape), np.array([2]))
 
     mean = moment(wide)
-    square = parts.make("Mul", mean, mean)
-    variance = parts.make("Sub", moment(parts.make("Mul", wide, wide)), square)
-    variance = parts.make(
-        "Add", parts.make("Max", variance, np.array(0.0)), np.array(given["epsilon"])
-    )
+    square = make("Mul", mean, mean)
+    variance = make("Sub", moment(make("Mul", wide, wide)), square)
+    variance = make("Add", make("Max", variance, np.array(0.0)), np.array(given["epsilon"]))
     scale, bias = (
         np.repeat(one, channels // one.size).astype("float64").reshape(1, groups, -1)
         for one in (layer.constants[k] for k in (1, 2))
     )
-    factor = parts.make("Div", scale, parts.make("Sqrt", variance))
-    shift = parts.make("Sub", bias, parts.make("Mul", mean, factor))
+    factor = make("Div", scale, make("Sqrt", variance))
+    shift = make("Sub", bias, make("Mul", mean, factor))
     by, more = (
-        parts.make("Reshape", parts.make("Cast", one, to=_FLOAT), np.array([1, channels, *ones]))
+        make("Reshape", make("Cast", one, to=_FLOAT), np.array([1, channels, *ones]))
         for one in (factor, shift)
     )
-    parts.make("Add", parts.make("Mul", x, by), more, name=layer.output.name)
+    return make("Add", make("Mul", x, by), more)
 
 
-def _softmax(layer: Layer, parts: _Parts) -> None:
+def _softmax(layer: Layer, make: Composition) -> Operand:
     """By the logarithm of the sum of all."""
     x = layer.computed(0)
-    total = parts.make("ReduceLogSumExp", x, np.array(layer.attributes["axes"]))
-    ends = {"name": layer.output.name}
-    less = parts.make("Sub", x, total, **(ends if layer.op_type == "LogSoftmax" else {}))
-    if layer.op_type == "Softmax":
-        parts.make("Exp", less, **ends)
+    total = make("ReduceLogSumExp", x, np.array(layer.attributes["axes"]))
+    less = make("Sub", x, total)
+    return make("Exp", less) if layer.op_type == "Softmax" else less
 
 
-_SPELLED: Mapping[str, Callable[[Layer, _Parts], None]] = {
+_SPELLED: Mapping[str, Callable[[Layer, Composition], Operand]] = {
     "InstanceNormalization": _normalize,
     "GroupNormalization": _normalize,
     "Softmax": _softmax,
