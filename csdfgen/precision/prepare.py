@@ -7,45 +7,21 @@ can take in is folded here (`folding`). Names of tensors stay: they are what for
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 
 import onnx
 from onnx import shape_inference, version_converter
 
-from csdfgen.errors import ModelError, first_line, prefix_errors
+from csdfgen.errors import ModelError, first_line
 from csdfgen.precision.folding import fold_constants
-from csdfgen.reading.fronts import convert_foreign
-from csdfgen.reading.input_shapes import resolve_wanted_shapes
-from csdfgen.reading.onnx_file import from_proto, get_opset, read_file
+from csdfgen.reading.onnx_file import get_opset
 
 OPSET = 21
 """The first operator set whose QuantizeLinear makes integers of 16 bits; models of older ones are lifted."""
 
 _LEAST_OPSET = 13
 """The first one whose QuantizeLinear takes a scale for each filter."""
-
-
-def load_float_model(
-    source: str | os.PathLike[str] | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-) -> tuple[onnx.ModelProto, str]:
-    """(model with its weights, where it is from) of a file, a name of the zoo, or a model as it is.
-
-    shapes: of inputs, for files that become ONNX for certain shapes. Raises InputError, ModelError.
-    """
-    if isinstance(source, onnx.ModelProto):
-        return deepcopy(source), from_proto(source).source
-    with prefix_errors(os.fspath(source)):
-        other = convert_foreign(source, resolve_wanted_shapes(shapes, None))
-        if other is not None:
-            return other, str(source)
-        path = Path(source)
-        read_file(path)  # refuses what is none, in a line
-    return onnx.load(path), str(path)
 
 
 def prepare_model(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -67,7 +67,7 @@ from csdfgen.precision.noise import (
     measure_separate_noise,
     relative_noise,
 )
-from csdfgen.precision.prepare import load_float_model, prepare_model
+from csdfgen.precision.prepare import prepare_model
 from csdfgen.precision.tensor_formats import tensor_formats
 from csdfgen.precision.thresholds import PERCENTILE
 from csdfgen.precision.timing import Times, choose_fastest, choose_least_noise_in_time
@@ -81,6 +81,7 @@ from csdfgen.precision.weights import (
 from csdfgen.precision.wish import GOALS, METHOD, Wish
 from csdfgen.precision.writer import Skeleton, convert_to_int8, replace_formats, skeleton
 from csdfgen.reading.fixed import AskedValues, fixed_inputs, hold_constant
+from csdfgen.reading.fronts import load_as_onnx
 from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load
 from csdfgen.reading.onnx_file import from_proto
@@ -211,7 +212,7 @@ def quantize(
         )
     check_together(options if time is None else replace(options, latency=time))
     load_profile(options)  # refuses a device that is none before anything is measured
-    source, where = load_float_model(model, shapes)
+    source, where = load_as_onnx(model, shapes)
     with prefix_errors(where):
         work = _begun(source, inputs, wish, shapes, fix, progress, options)
         return work.in_floats() if format in ARITHMETIC else work.in_integers(with_front)
@@ -225,7 +226,7 @@ def quantize_to_halves(
     fix: AskedValues | None = None,
 ) -> onnx.ModelProto:
     """The model that `quantize` makes in "bfloat16" or "float16", neither planned nor measured. Raises InputError, ModelError."""
-    source, where = load_float_model(model, shapes)
+    source, where = load_as_onnx(model, shapes)
     with prefix_errors(where):
         work = _begun(source, None, Wish(format).checked(), shapes, fix, None, default_options())
         return convert_to_halves(work.model, format)
@@ -260,7 +261,7 @@ def sensitivity(
 
     inputs: as for `quantize`. Raises InputError, ModelError.
     """
-    source, where = load_float_model(model, shapes)
+    source, where = load_as_onnx(model, shapes)
     with prefix_errors(where):
         wish = Wish("int8", method, percentile).checked()
         work = _Work(source, inputs, wish, shapes, progress or _untold, default_options())

@@ -16,7 +16,7 @@ import onnx
 from csdfgen.errors import InputError
 from csdfgen.model.formats import ARITHMETIC, Format
 from csdfgen.precision.bfloat16 import convert_to_halves
-from csdfgen.precision.prepare import load_float_model, prepare_model
+from csdfgen.precision.prepare import prepare_model
 from csdfgen.precision.ranges import Range, choose_format
 from csdfgen.precision.writer import (
     Skeleton,
@@ -25,6 +25,7 @@ from csdfgen.precision.writer import (
     replace_formats,
     skeleton,
 )
+from csdfgen.reading.fronts import load_as_onnx
 
 
 def variants(
@@ -33,7 +34,7 @@ def variants(
     """Models to be timed for a format of `csdfgen.quantize`: one, of "mixed" four. They compute nothing that
     means anything. Raises InputError, ModelError.
     """
-    model = prepare_model(load_float_model(source)[0])
+    model = prepare_model(load_as_onnx(source)[0])
     if form in ARITHMETIC:
         yield convert_to_halves(model, form)
         return

@@ -8,14 +8,17 @@ comparison with onnxruntime), so that nobody has to keep the weights twice.
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from pathlib import Path
 
 import onnx
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, prefix_errors
 from csdfgen.files import CAFFE, CAFFE_WEIGHTS, split_model
 from csdfgen.reading import pytorch
 from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
+from csdfgen.reading.input_shapes import AskedShapes, resolve_wanted_shapes
+from csdfgen.reading.onnx_file import from_proto, read_file
 from csdfgen.reading.zoo import build, is_zoo_name
 
 
@@ -62,3 +65,21 @@ def find_model_files(source: str) -> tuple[Path, ...] | None:
             "is a directory, not a file of a model" if parts[0].is_dir() else "does not exist"
         )
     return tuple(parts) if suffix == CAFFE or suffix in _CONVERTED else None
+
+
+def load_as_onnx(
+    source: str | os.PathLike[str] | onnx.ModelProto, shapes: AskedShapes | None = None
+) -> tuple[onnx.ModelProto, str]:
+    """(model with its weights, where it is from) of a file, a name of the zoo, or a model as it is.
+
+    shapes: of inputs, for files that become ONNX for certain shapes. Raises InputError, ModelError.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return deepcopy(source), from_proto(source).source
+    with prefix_errors(os.fspath(source)):
+        other = convert_foreign(source, resolve_wanted_shapes(shapes, None))
+        if other is not None:
+            return other, str(source)
+        path = Path(source)
+        read_file(path)  # refuses what is none, in a line
+    return onnx.load(path), str(path)

@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 from onnx import ValueInfoProto, helper, numpy_helper
 
-from csdfgen.errors import InputError, ModelError, option
+from csdfgen.errors import InputError, option
 from csdfgen.model.network import Shape
+from csdfgen.reading.fronts import load_as_onnx
 from csdfgen.reading.input_shapes import AskedShapes, resolve_wanted_shapes
 
 _ROWS = 64
@@ -28,9 +29,9 @@ def repeat_steps(
     """A model whose inputs and outputs have a first axis more, that of the rows. states: input -> the output that is its value in
     the next row; they begin with zeros. shapes: of inputs with free sizes. fixed: inputs that will be constants.
 
-    Raises InputError for what the model has not, and for free sizes.
+    Raises InputError for what the model has not, and for free sizes, and as `load_as_onnx`.
     """
-    model = source if isinstance(source, onnx.ModelProto) else _load(source)
+    model, _ = load_as_onnx(source, shapes)
     graph = model.graph
     given = {one.name for one in graph.initializer}
     inputs = {one.name: one for one in graph.input if one.name not in given}
@@ -78,13 +79,6 @@ def repeat_steps(
     found.CopyFrom(model)
     found.graph.CopyFrom(outer)
     return found
-
-
-def _load(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    try:
-        return onnx.load(os.fspath(path))
-    except Exception as error:  # of the file system, or of protobuf
-        raise ModelError(f"is no ONNX file: {error}", where=os.fspath(path)) from None
 
 
 def _dtype(one: ValueInfoProto) -> np.dtype:
