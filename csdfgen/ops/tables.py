@@ -374,16 +374,10 @@ _COMPOSED = {
     for op_type, write, attributes, since, notes in _KNOWN
 }
 
-_ENSEMBLE = _COMPOSED["TreeEnsemble"]
-
-OPERATORS: tuple[Operator, ...] = (
-    *_COMPOSED.values(),
-    replace(
-        WALK,
-        **{
-            name: getattr(_ENSEMBLE, name)
-            for name in ("build", "parts", "since", "attributes", "structure", "notes")
-        },
-    ),
+_WALKED = ("input_rows", "kernel", "cost", "mode", "shift_invariant")
+_COMPOSED["TreeEnsemble"] = replace(
+    _COMPOSED["TreeEnsemble"], **{name: getattr(WALK, name) for name in _WALKED}
 )
-"""A node of trees becomes layers, one of which walks them."""
+"""A node of it becomes layers, one of which walks trees."""
+
+OPERATORS: tuple[Operator, ...] = tuple(_COMPOSED.values())

@@ -65,14 +65,16 @@ def read_forest(node: Node, kind: str, targets: int) -> Forest:
     values = np.asarray(read_list(node, "nodes_values", count))
     leaves = read_list(node, f"{kind}_nodeids")
     parts = [read_list(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
+    ends = []
     for tree, leaf, target in zip(parts[0], leaves, parts[1], strict=True):
         if (int(tree), int(leaf)) not in own or not 0 <= target < targets:
             raise ModelError(
                 f"a weight of node {leaf} of tree {tree}, target {target} of {targets}"
             )
-    places = np.array([own[int(t), int(n)] for t, n in zip(parts[0], leaves, strict=True)])
-    order = np.argsort(places[~inner[places]], kind="stable")
-    kept = (x[~inner[places]][order] for x in (places, np.array(parts[1]), np.array(parts[2])))
+        ends.append(own[int(tree), int(leaf)])
+    places = np.array(ends)
+    order = np.argsort(places, kind="stable")
+    kept = order[~inner[places[order]]]
     return Forest(
         np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
         np.array(read_list(node, "nodes_featureids", count)),
@@ -81,7 +83,7 @@ def read_forest(node: Node, kind: str, targets: int) -> Forest:
         true,
         false,
         np.array(read_list(node, "nodes_missing_value_tracks_true", count, 0), bool),
-        tuple(kept),
+        (places[kept], np.array(parts[1])[kept], np.array(parts[2])[kept]),
         targets,
     )
 
