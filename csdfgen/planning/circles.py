@@ -174,9 +174,8 @@ def place_parts(
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """A way to place the parts: some in rings, the others on a circle of `turns` periods, `extra` more than
-    needed. least: bound of its bytes. followed:
-    (bytes, offsets) of the others, if they were found one after the other.
+    """A way to place the parts: some in rings, the others on a circle of `turns` periods, `extra` more than needed. least: bound
+    of its bytes. followed: (bytes, offsets) of the others, if they were found one after the other.
     """
 
     ringed: tuple[Part, ...]

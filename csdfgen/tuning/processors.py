@@ -24,8 +24,7 @@ Make = Callable[[Mapping[str, int]], MappedPlan]
 @dataclass(frozen=True, slots=True)
 class Times:
     """What was measured. units: names of layers that are fused to one. seconds: of each unit on each processor, infinite where it
-    has no kernels; copying: of a byte that it takes from another one; turn: of calls that start a
-    part.
+    has no kernels; copying: of a byte that it takes from another one; turn: of calls that start a part.
     """
 
     units: tuple[tuple[str, ...], ...]
