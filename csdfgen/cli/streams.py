@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from csdfgen.streaming.columns import Cut
     from csdfgen.streaming.runs import Figures
 
-_OTHERS = ("plan", "pareto", "input", "labels", "check", "trace", "layers")
+_OTHERS = ("plan", "pareto", "input", "labels", "check", "trace", "layers", "map", "graph")
 """Fields of the command that are of images."""
 
 

@@ -266,6 +266,7 @@ def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
         (("-o", f"{tmp_path}/y.raw", "--check"), "leave --check out"),
         (("-o", f"{tmp_path}/y.raw", "--goal", "throughput"), "throughput"),
         (("-o", f"{tmp_path}/y.raw", "--batch", "2"), "leave --batch out"),
+        (("-o", f"{tmp_path}/y.raw", "--map", "auto"), "leave --map out"),
         (("-o", f"{tmp_path}/y.raw", "--resume"), "no state of an interrupted run"),
     ):
         assert message in refused(call(*given, *more))
