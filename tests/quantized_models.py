@@ -26,13 +26,15 @@ FORMS = ("QOperator", "QDQ")
 
 
 def feeds_of(model: onnx.ModelProto, seed: int = 3) -> dict[str, np.ndarray]:
-    """Seeded inputs in [-1, 1)."""
+    """Seeded inputs in [-1, 1), of those that no initializer gives."""
     rng = np.random.default_rng(seed)
+    given = {one.name for one in model.graph.initializer}
     return {
         entry.name: rng.uniform(
             -1, 1, [d.dim_value for d in entry.type.tensor_type.shape.dim]
         ).astype(np.float32)
         for entry in model.graph.input
+        if entry.name not in given
     }
 
 

@@ -20,6 +20,17 @@ from tests.quantized_models import prepared, quantized
 from tests.unit.test_stream_runs import check, drawn
 from tests.ways import ALL, some
 
+SMALL = ("cnn5", "TCN", "keyword spotter")
+
+CASES = [
+    (name, kind)
+    for number, name in enumerate(STREAMS)
+    for kind in (
+        ("float32", "int8") if ALL or name in SMALL else (("float32", "int8")[number % 2],)
+    )
+]
+"""Every network in one of the two types; small ones, and all where everything is tested, in both."""
+
 COLUMNS = 32
 """Of an image: a multiple of all strides."""
 
@@ -50,8 +61,7 @@ def heights(frame: StreamProgram, step: int, seed: int) -> list[int]:
 
 @pytest.mark.networks
 @pytest.mark.parametrize("backend", COMPUTED_BY)
-@pytest.mark.parametrize("kind", ["float32", "int8"])
-@pytest.mark.parametrize("name", ["cnn5", "TCN", "keyword spotter"])
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_streams_are_images_in_parts(name: str, kind: str, backend: str) -> None:
     """Bit for bit what the image's own plan computes, which is what onnxruntime does."""
     frame = program(name, kind, backend)
