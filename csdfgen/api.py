@@ -251,7 +251,11 @@ def plan_stream(
     if stateful:
         source = network = repeat_steps(source, stateful, shapes, fix or ())
         given, shapes = {"rows": "1", **given}, None
-    one = network if isinstance(network, Network) else load(network, shapes=shapes, fix=fix)
+    one = (
+        network
+        if isinstance(network, Network)
+        else load(network, shapes=shapes, fix=fix, endless=True)
+    )
     given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})
     with prefix_errors(_name(one)):

@@ -13,12 +13,13 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ __all__ = [
     "read_frames",
     "read_inputs",
     "read_labels",
+    "read_sizes",
     "top_classes",
     "write_outputs",
 ]
@@ -121,6 +123,42 @@ def read_inputs(
             f"no file for input '{missing[0]}'; give it as --input {missing[0]}=FILE, or in an .npz file"
         )
     return {name: _joined(arrays, reader.tensors[name], network) for name, arrays in found.items()}
+
+
+def read_sizes(files: Sequence[str]) -> dict[str, np.ndarray]:
+    """Input name ("" where none is given) -> an array of the shape of what `--input` arguments hold, without its values; of a
+    picture (rows, columns). Nothing of files that cannot be read. Raises InputError for one that does not exist.
+    """
+    found: dict[str, np.ndarray] = {}
+    for argument in files:
+        name, _, path = ("", "", argument) if Path(argument).exists() else argument.rpartition("=")
+        if not name and not Path(path).exists():
+            raise InputError("does not exist", where=path)
+        with suppress(*_UNREADABLE, InputError, ValueError, TypeError, SyntaxError):
+            for key, shape in _shapes(Path(path), name):
+                found[key] = np.broadcast_to(np.float32(), shape)
+    return found
+
+
+def _shapes(path: Path, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+            for one in members:
+                with archive.open(one) as file:
+                    shape = _read_header(file)[0]
+                yield one.removesuffix(".npy"), shape
+            if len(members) == 1:  # of the only input, whatever its name
+                yield "", shape
+    elif suffix == ".npy":
+        with path.open("rb") as file:
+            yield name, _read_header(file)[0]
+    elif suffix in IMAGE_SUFFIXES:
+        from PIL import Image
+
+        with Image.open(path) as image:
+            yield name, image.size[::-1]
 
 
 def read_frames(
@@ -246,16 +284,10 @@ class _Reader:
         """An array of the input's shape, with all images of the batch or with one. The header is checked before data is read.
         size: bytes of the file.
         """
-        form, into = np.lib.format, self.options.formats.get(tensor.name)
+        into = self.options.formats.get(tensor.name)
         start, wanted = file.tell(), self.network.whole_shape(tensor)
         try:
-            version = form.read_magic(file)
-            if version not in ((1, 0), (2, 0)):
-                raise InputError(
-                    f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read"
-                )
-            header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-            shape, _, dtype = header(file)
+            shape, dtype = _read_header(file)
             fits = shape in (wanted, tensor.shape)
             if self.several and not fits and shape[1:] == tensor.shape[1:] and shape:
                 fits = shape[0] > 0 and shape[0] % wanted[0] == 0
@@ -270,12 +302,24 @@ class _Reader:
             if not values and not np.can_cast(dtype, tensor.dtype, "same_kind"):
                 raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
             file.seek(start)
-            array = form.read_array(file, allow_pickle=False)
+            array = np.lib.format.read_array(file, allow_pickle=False)
             if values:
                 array = _integers(array, tensor, into)
             return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
         except (ValueError, SyntaxError, TypeError, KeyError) as error:
             raise InputError(f"is damaged or not a valid .npy file: {error}") from None
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of a .npy file. Raises InputError, or ValueError."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise InputError(
+            f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read"
+        )
+    headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    shape, _, dtype = headers[version[0] - 1](file)
+    return shape, dtype
 
 
 def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.ndarray:

@@ -161,7 +161,10 @@ def find_program_file(command: Run, asked: Asked) -> Path | None:
     if not model.startswith("zoo:"):
         model = str(Path(model).absolute())
     options = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
-    parts = repr([model, options, asked.batch, asked.table, command.threads, *_surroundings()])
+    sizes = sorted((name, one.shape) for name, one in asked.example.items())
+    parts = repr(
+        [model, options, sizes, asked.batch, asked.table, command.threads, *_surroundings()]
+    )
     name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     with suppress(ToolError):
         return get_folder("programs") / f"{name}.csdfgen"

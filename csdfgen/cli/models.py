@@ -44,9 +44,9 @@ DEFAULT_PRECISION = "float32"
 """A model as it is."""
 
 
-def load_network(model: str | onnx.ModelProto, asked: Asked) -> Network:
+def load_network(model: str | onnx.ModelProto, asked: Asked, *, endless: bool = False) -> Network:
     """The network of an ONNX file, or of a name of the zoo, or of a model in memory; for one image, as a batch of
-    `--frames` where that is given. Raises ModelError.
+    `--frames` where that is given. endless: see `load`. Raises ModelError.
     """
     return load_frames(
         model,
@@ -54,6 +54,8 @@ def load_network(model: str | onnx.ModelProto, asked: Asked) -> Network:
         shapes=dict(asked.shapes),
         fix=asked.fixed,
         batch=asked.batch,
+        example=asked.example or None,
+        endless=endless,
         apart="batching" in asked.given,
         weights=asked.given.get("weights", DEFAULTS.weights),
     )
@@ -182,7 +184,7 @@ def load_stream(source: Source, progress: Progress, **usual: str) -> StreamPlan:
         return read_stream(name, source.model)
     refuse(list_stream_refusals(asked))
     progress("loading")
-    network = load_network(name, asked)
+    network = load_network(name, asked, endless=True)
     progress("planning")
     return plan_stream(network, **{**usual, **asked.given})
 

@@ -31,6 +31,8 @@ from csdfgen.model.options import (
 from csdfgen.model.units import parse_size
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from csdfgen.model.formats import Format
     from runtime.images import ImageOptions
 
@@ -110,7 +112,8 @@ class Table:
 class Asked:
     """How to load and plan a model. given: the options of planning that the user gave, by name, read but for
     the rows; fixed: inputs that become constants, with their values;
-    table: of which one of them, for --requests with several numbers or with --budgets.
+    table: of which one of them, for --requests with several numbers or with --budgets;
+    example: input name -> an array of the shape of what is fed, for free sizes.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -118,6 +121,7 @@ class Asked:
     batch: int | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     table: Table | None = None
+    example: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def typed(self) -> list[list[str]]:
         """Every option that the user gave, as it is typed: the flag, and its value."""

@@ -194,6 +194,7 @@ class Run(Command):
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
         from csdfgen.cli.compiled import find_program_file, run_compiled, run_kept
+        from runtime.images import read_sizes
 
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
@@ -208,6 +209,7 @@ class Run(Command):
             ("stateful", self.stateful),
         ):  # fmt: skip
             refuse([(asks, f"--{name} is of a --stream; give both")])
+        asked = replace(asked, example=read_sizes(self.input or ()))
         if self.map is not None:
             from csdfgen.cli.mapped import run_mapped
 

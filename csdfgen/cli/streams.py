@@ -30,7 +30,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
     from csdfgen.model.describe import mebibytes
     from csdfgen.streaming.runs import run_stream
     from csdfgen.streaming.sinks import check_paths
-    from csdfgen.streaming.sources import open_source
+    from csdfgen.streaming.sources import open_source, read_size
 
     assert run.stream is not None
     refuse(
@@ -48,8 +48,9 @@ def run_stream_files(run: Run, asked: Asked) -> None:
     options = run.pixels.read(input_formats(run.model))
     with show_progress() as progress:
         progress("loading")
+        example = read_size(run.stream)
         model, asked = _repeat(run, asked) if run.stateful else (run.model, asked)
-        network = load_network(model, asked)
+        network = load_network(model, replace(asked, example=example), endless=True)
         check_paths(run.output, [one.name for one in network.outputs])
         (tensor, *others) = network.inputs
         if others:

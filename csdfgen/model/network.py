@@ -334,6 +334,9 @@ class Member(Pickled):
 AtHeight: TypeAlias = "Callable[[int], Network]"
 """The network for images of so many rows of its first input."""
 
+HEIGHTS = tuple(960 << k for k in range(5))
+"""Rows, or columns, of the images in which it is looked for what repeats: of many strides a multiple, and of many periods."""
+
 
 def is_bracketed(source: Any) -> bool:
     """Whether it is a text as that of several networks, [a.onnx b.onnx]."""

@@ -22,7 +22,7 @@ from csdfgen.errors import (
     ScheduleError,
     option,
 )
-from csdfgen.model.network import AtHeight, Network
+from csdfgen.model.network import HEIGHTS, AtHeight, Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
@@ -37,9 +37,6 @@ from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
 from csdfgen.planning.stream_checker import check_loop
 from csdfgen.planning.stream_graph import build_period_graph, measure_waits
 from csdfgen.program.steps import Backend
-
-_HEIGHTS = tuple(960 << k for k in range(5))
-"""Rows of the images in which an order is looked for: of many strides a multiple, and of many periods."""
 
 _CAPS = {"memory": 8, "balanced": CAP, "speed": 128}
 """Goal -> most rows of the first input that a phase takes."""
@@ -197,7 +194,7 @@ def find_passes(
     def split(rows: int) -> tuple[Network, ...]:
         return split_passes(at_height(rows))
 
-    count = len(split(_HEIGHTS[0])) if most > 1 else 1
+    count = len(split(HEIGHTS[0])) if most > 1 else 1
     if not 1 < count <= most:
         return find_stream(at_height, options, kernels)
 
@@ -211,7 +208,7 @@ def find_passes(
 def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> StreamPlan:
     """The plan of images of any height of a network. Raises PlanError if it cannot stream, or no order repeats."""
     failed: CsdfgenError | None = None
-    for height in _HEIGHTS:
+    for height in HEIGHTS:
         try:
             network = at_height(height)
             if failed is None:

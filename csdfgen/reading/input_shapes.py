@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral
 from operator import index
+from types import MappingProxyType
 from typing import TypeGuard
 
 import onnx
@@ -37,12 +38,27 @@ _EXAMPLE_SIZES = (1, 3, 224, 224)
 _EXAMPLE_SIZE = 224
 """Rows and columns of an image in an example of a shape for an input."""
 
+_SIDES = 2
+"""Sizes of an image in a file: rows and columns."""
+
 _IMAGE_RANK = 4
 """Of images, and of an input that is declared without a shape, for its example."""
 
 
-def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[str, Shape]:
-    """Input name -> its shape. asked and batch: see `loader.load`.
+Examples = Mapping[str, Shape]
+"""Input name -> sizes for where the file leaves them free: a whole shape, or rows and columns of an image. "": of the only
+input.
+"""
+
+
+def input_shapes(
+    graph: Graph,
+    asked: AskedShapes,
+    batch: int | None,
+    examples: Examples = MappingProxyType({}),
+    rows: int | None = None,
+) -> dict[str, Shape]:
+    """Input name -> its shape. asked and batch: see `loader.load`. rows: how many, where the file leaves it free.
 
     Raises ModelError for sizes that stay free (but for the leading one, which is then 1), of all
     inputs at once, a name that is no input, a rank that differs from the declared one, a shape that is none or absurdly
@@ -55,7 +71,12 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
         raise ModelError(f"'{label(unknown[0])}' is not an input; the inputs are {_known(inputs)}")
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
-    sizes = {i.name: _dims(i, shapes.get(i.name), batch) for i in inputs}
+    if len(inputs) == 1 and "" in examples:
+        examples = {inputs[0].name: examples[""], **examples}
+    sizes = {
+        i.name: _fill(graph, i.name, _dims(i, shapes.get(i.name), batch), examples, rows)
+        for i in inputs
+    }
     known = {name: dims for name, dims in sizes.items() if _all_known(dims)}
     free = [i for i in inputs if i.name not in known]
     if free:
@@ -148,9 +169,29 @@ def _dims(
         dims = given
     if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
         dims = (batch, *dims[1:])
-    if dims and dims[0] is None:
-        dims = (1, *dims[1:])
     return None if dims is None else tuple(dims)
+
+
+def _fill(
+    graph: Graph,
+    name: str,
+    dims: tuple[int | None, ...] | None,
+    examples: Examples,
+    rows: int | None,
+) -> tuple[int | None, ...] | None:
+    """Sizes with those of an example where they are free, and one image."""
+    example = examples.get(name, ())
+    if dims is None:
+        return example if _SIDES < len(example) <= MAX_RANK and min(example) > 0 else None
+    found: dict[int | None, int | None] = {0: 1}
+    if len(example) == len(dims):
+        found |= enumerate(size or None for size in example)
+    elif len(example) == _SIDES:
+        _, _, sides = find_image_axes(graph, name, len(dims)) or (None, None, ())
+        found |= zip(sorted(sides), example, strict=False)
+    if rows is not None:
+        found[find_row_axis(graph, name, len(dims))] = rows
+    return tuple(found.get(k) if size is None else size for k, size in enumerate(dims))
 
 
 def _all_known(dims: tuple[int | None, ...] | None) -> TypeGuard[Shape]:

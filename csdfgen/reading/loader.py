@@ -16,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, option, prefix_errors
 from csdfgen.model.formats import Format
-from csdfgen.model.network import AtHeight, Network, Shape, Tensor, is_bracketed
+from csdfgen.model.network import HEIGHTS, AtHeight, Network, Shape, Tensor, is_bracketed
 from csdfgen.model.options import OPTIONS
 from csdfgen.model.several import Several, list_networks, parse_several
 from csdfgen.reading.batching import obstacle, repeat_images
@@ -62,12 +63,14 @@ def load(
     rates: str | Iterable[int] | None = None,
     after: str | Iterable[str] | Mapping[str, str] | None = None,
     connect: str | Iterable[str] | Mapping[str, str] | None = None,
+    endless: bool = False,
 ) -> Network:
     """Read a model, or a list of them as one network: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt, .tflite), a
     name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or
     an exported program.
 
-    example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes.
+    example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes. Of other models an array or
+        arrays by input name, whose sizes are taken where the file leaves them free.
     shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
         instead of the declared ones; of a network with one input the shape alone will do.
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it. Also
@@ -78,6 +81,7 @@ def load(
         into memory; "auto": mapped where the system is POSIX.
     rates, after, connect: of a list of models, which become one network (docs/several.md): runs of each in a frame, such as
         [1, 4]; {"b": "a"}: b starts behind a; {"a.OUTPUT": "b.INPUT"}.
+    endless: for a stream, whose plan does not depend on how many rows an input has where the file leaves that free.
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
@@ -98,11 +102,7 @@ def load(
     if isinstance(source, bytes | bytearray | memoryview):
         source = from_bytes(bytes(source))
     known = isinstance(source, str | os.PathLike | onnx.ModelProto)
-    if example is not None and known:
-        raise InputError(
-            "an example is for a module of torch; give the shapes of a model's inputs by shapes="
-        )
-    if example is not None or (not known and is_torch(source)):
+    if not known and (example is not None or is_torch(source)):
         with prefix_errors(type(source).__name__):
             source = export_module(source, example)
     where = (
@@ -131,7 +131,13 @@ def load(
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
             if any(one.op_type in STORING for one in graph.operations):
                 graph = fold_constants(fuse_dequantized(fuse_four_bits(graph)), folder)
-            sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
+            sizes = input_shapes(
+                graph,
+                {} if shapes is None else shapes,
+                batch,
+                {} if example is None else _shapes_of(example),
+                HEIGHTS[0] if endless else None,
+            )
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
@@ -143,6 +149,12 @@ def load(
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
         raise error.at(where) from error
+
+
+def _shapes_of(example: Any) -> dict[str, Shape]:
+    """Shapes of arrays by input name, "" for the only input."""
+    arrays = example if isinstance(example, Mapping) else {"": example}
+    return {name: np.shape(array) for name, array in arrays.items()}
 
 
 def _load_several(
@@ -214,6 +226,8 @@ def load_frames(
     *,
     shapes: AskedShapes | None = None,
     batch: int | None = None,
+    example: Any = None,
+    endless: bool = False,
     apart: bool = False,
     fix: AskedValues | None = None,
     weights: str = "auto",
@@ -222,14 +236,16 @@ def load_frames(
 
     apart: they are those of a request. Raises as `load`; InputError for a network that takes one image at a time.
     """
-    network = load(source, shapes=shapes, batch=batch, fix=fix, weights=weights)
+    network = load(
+        source, example, shapes=shapes, batch=batch, fix=fix, weights=weights, endless=endless
+    )
     if frames == 1 or network.batch > 1 or batch is not None:
         return network
     several = (t for t in network.inputs if len(t.shape) > 1 and t.shape[0] != 1)
     found = next((f"input '{label(t.name)}' has {t.shape[0]} along axis 0" for t in several), None)
     if found is None:
         try:
-            whole = load(source, shapes=shapes, batch=frames, fix=fix, weights=weights)
+            whole = load(source, example, shapes=shapes, batch=frames, fix=fix, weights=weights)
         except _OneImageError as error:
             found = error.why
         else:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, option
-from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.network import HEIGHTS, Layer, Network, Tensor
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
 from csdfgen.phases.streaming import (
@@ -26,9 +26,6 @@ from csdfgen.phases.streaming import (
     find_stream_obstacle,
     widen_for_streams,
 )
-
-_WIDTHS = tuple(960 << k for k in range(5))
-"""Columns of the images in which rules are looked for: of many strides a multiple."""
 
 _ALIKE = frozenset(
     {"ArgMax", "ArgMin", "BatchNormalization", "Concat", "DepthToSpace", "LRN", "LayerNormalization", "LogSoftmax"}
@@ -216,7 +213,7 @@ def _find_first(rule: RowRule, operand: int, bound: float, *, behind: bool = Fal
 def find_columns(at_width: Callable[[int], Network]) -> Columns:
     """What the columns of a network depend on, by its width. Raises PlanError with the layer that keeps it from strips."""
     failed: CsdfgenError | None = None
-    for width in _WIDTHS:
+    for width in HEIGHTS:
         try:
             one, wider = turn(at_width(width)), turn(at_width(2 * width))
         except (InputError, ModelError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -376,6 +377,20 @@ SOURCES: dict[str, Callable[[Path, Tensor, ImageOptions], Source]] = {
     **dict.fromkeys(SOUNDS, SoundSource),
 }
 """Suffix -> what reads other rows."""
+
+
+def read_size(path: Path) -> dict[str, np.ndarray]:
+    """Under the name "" an array of the shape of what a file holds, without its values, of a picture (rows, columns). Nothing
+    where only the network tells, or where opening it will say what is wrong.
+    """
+    suffix = path.suffix.lower()
+    with suppress(Exception):
+        if suffix == ".npy":
+            return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
+        if suffix in PICTURES:
+            picture = PICTURES[suffix](path)
+            return {"": np.broadcast_to(np.uint8(), (picture.rows, picture.columns))}
+    return {}
 
 
 def open_source(path: Path, tensor: Tensor, options: ImageOptions, *, wide: bool = False) -> Source:

@@ -14,7 +14,7 @@ from onnx import helper
 
 import csdfgen
 import runtime
-from csdfgen.errors import InputError, ModelError, UnsupportedOperatorError, name_options_as_flags
+from csdfgen.errors import ModelError, UnsupportedOperatorError, name_options_as_flags
 from csdfgen.reading.loader import load
 from tests.models import model, onnxruntime_outputs
 from tests.simple_executor import execute
@@ -110,9 +110,45 @@ def test_all_inputs_with_free_sizes_are_named_at_once_with_the_options_that_fix_
     refused(proto, r"shapes=\{'x': \(1, 3, 224, 224\), 'z': '1xN'\}$")
 
 
-def test_a_file_takes_shapes_and_no_example() -> None:
-    with pytest.raises(InputError, match="by shapes="):
-        csdfgen.load("zoo:lenet5", (1, 1, 28, 28))
+@pytest.mark.parametrize(
+    ("declared", "nodes", "example", "found"),
+    [
+        ("float[N,3,H,W]", "y = Conv(x, w)", (2, 3, 9, 8), (2, 3, 9, 8)),
+        ("float[N,3,H,W]", "y = Conv(x, w)", (9, 8), (1, 3, 9, 8)),
+        ("float[N,3,H,8]", "y = Conv(x, w)", (4, 3, 9, 7), (4, 3, 9, 8)),
+        (
+            "float[N,H,W,3]",
+            "t = Transpose <perm=[0,3,1,2]> (x) y = Conv(t, w)",
+            (9, 8),
+            (1, 9, 8, 3),
+        ),
+        ("float", "y = Relu(x)", (2, 3, 4), (2, 3, 4)),
+        ("float[N,T]", "y = Relu(x)", (2, 5), (2, 5)),
+    ],
+)
+def test_an_example_sets_free_sizes(
+    declared: str, nodes: str, example: tuple[int, ...], found: tuple[int, ...]
+) -> None:
+    proto = model(f"g ({declared} x) => (y) {{ {nodes} }}", {"w": KERNEL})
+    if declared == "float":
+        proto.graph.input[0].type.tensor_type.ClearField("shape")
+    array = np.zeros(example)
+    for given in (array, {"x": array}):
+        network = load(proto, given)
+        assert network.whole_shape(network.inputs[0]) == found
+    assert load(proto, array, shapes={"x": (1, *found[1:])}).batch == 1
+
+
+def test_an_example_without_elements_sets_nothing() -> None:
+    proto = model("g (float[N,3,H,W] x) => (y) { y = Relu(x) }")
+    with pytest.raises(ModelError, match="dynamic dimensions"):
+        load(proto, np.zeros((1, 3, 0, 4)))
+
+
+def test_streams_have_any_number_of_rows() -> None:
+    proto = model("g (float[N,3,H,8] x) => (y) { y = Conv(x, w) }", {"w": KERNEL})
+    fixed = csdfgen.plan_stream(proto, shapes={"x": (1, 3, 64, 8)}, backend="numpy")
+    assert csdfgen.plan_stream(proto, backend="numpy").facts() == fixed.facts()
 
 
 def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -> None:

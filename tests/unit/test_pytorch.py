@@ -122,10 +122,9 @@ def test_a_file_that_is_no_program_is_refused(torch: Any, call: Call, tmp_path: 
     assert f"{path}: torch.export refuses it" in refused(call(str(path)))
 
 
-def test_examples_are_for_modules(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    with pytest.raises(InputError, match="not for str"):
-        csdfgen.load("net.onnx", np.zeros(3))
+def test_examples_are_for_models(torch: Any) -> None:
+    with pytest.raises(InputError, match="not for int"):
+        csdfgen.load(3, np.zeros(3))
 
 
 def test_without_torch_the_error_names_the_extra(tmp_path: Path, monkeypatch: Any) -> None:

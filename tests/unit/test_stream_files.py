@@ -273,6 +273,26 @@ def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
     assert "--resume is of a --stream" in refused(call("run", f"{tmp_path}/wave.onnx", "--resume"))
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.tif"])
+def test_the_command_takes_free_sizes_from_the_file(call: Call, tmp_path: Path, name: str) -> None:
+    free = "free (float[N,3,H,W] x) => (y) { y = Conv <pads=[1,1,1,1]> (x, w) }"
+    kernel = {"w": RNG.standard_normal((2, 3, 3, 3)).astype(np.float32)}
+    onnx.save(model(free, kernel), tmp_path / "free.onnx")
+    pixels = RNG.integers(0, 255, (90, 31, 3), np.uint8)
+    if name == "x.tif":
+        tifffile.imwrite(tmp_path / name, pixels)
+    else:
+        np.save(tmp_path / name, pixels.transpose(2, 0, 1)[None].astype(np.float32))
+    run = ("run", f"{tmp_path}/free.onnx", "--backend", "numpy", "-o", f"{tmp_path}/y.npy")
+    assert call(*run, "--stream", f"{tmp_path}/{name}", "--json").json["written"] == {"y": 90}
+    rows = np.load(tmp_path / "y.npy")
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    picture = tmp_path / name.replace("tif", "png")
+    assert call(*run, "--input", str(picture), "--check", "--json").json["ok"]
+    assert np.array_equal(np.load(tmp_path / "y.npy"), rows)
+    assert "does not exist" in refused(call(*run, "--input", f"{tmp_path}/other.npy"))
+
+
 def test_rows_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     """A file that ends before its rows do."""
     (tensor,) = program("picture").inputs.values()
