@@ -92,7 +92,8 @@ def make_buffers(
 ) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with the actors that write and release its rows.
 
-    The rows that a firing computes are one contiguous block; each row of a network input is a block. fine: a block has
+    The rows that a firing computes are one contiguous block; each row of a network input is a block, unless alignment would
+    waste much of it, as of a signal with one value a row. fine: a block has
     only rows that are also released together, so that arenas waste less at the price of more calls; rows of layers with
     `heavy` bytes of weights or more, which every call may read again, stay in whole blocks. kept: outputs stay in the
     arena to the end of the frame. alignment: of blocks, see `Backend.alignment`.
@@ -125,7 +126,12 @@ def make_buffers(
             tuple(Access(work.name, write.claimed) for work, write in writers[name]),
             tuple(readers[name]),
             blocks=_blocks(
-                writers[name], readers[name], tensor.rows * frames, fine=fine, heavy=heavy
+                writers[name],
+                readers[name],
+                tensor.rows * frames,
+                fine=fine,
+                heavy=heavy,
+                narrow=8 * (-tensor.row_bytes % alignment) > tensor.row_bytes,
             ),
             kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
             alignment=alignment,
@@ -143,11 +149,13 @@ def _blocks(
     *,
     fine: bool,
     heavy: float,
+    narrow: bool,
 ) -> tuple[int, ...]:
     """First rows of blocks: those at which a writer starts a phase, and if `fine` those up to which a reader has
-    released. If writers have `heavy` bytes of weights, only their phases count.
+    released. If writers have `heavy` bytes of weights, only their phases count. narrow: alignment would waste much of a row.
     """
-    if all(work.kind == "input" for work, _ in written):
+    given = all(work.kind == "input" for work, _ in written)
+    if given and not narrow:
         return tuple(range(rows))
     reread = [
         write for work, write in written if work.layer and work.layer.parameter_bytes >= heavy
@@ -155,7 +163,7 @@ def _blocks(
     starts = {0}
     for write in reread or [write for _, write in written]:
         starts.update(write.claimed)
-    if fine and not reread:
+    if (fine or given) and not reread:
         for access in readers:
             starts.update(access.rows)
     return tuple(sorted(start for start in starts if start < rows))

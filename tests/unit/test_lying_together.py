@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import csdfgen
@@ -43,6 +44,21 @@ def blocks(network: Network, backend: str, *, fine: bool) -> dict[str, tuple[int
 def test_rows_of_heavy_products_lie_together(network: Network, fine: bool) -> None:
     assert blocks(network, "numpy", fine=fine)["Conv_4"] == (0,)
     assert len(blocks(network, "native", fine=fine)["Conv_4"]) > 1  # wherever a sum starts a phase
+
+
+def test_rows_of_a_signal_lie_together() -> None:
+    """Alignment of each would make its bytes four times as many, and a window no run of floats."""
+    g = Graph()
+    weights = g.constant(g.rng.normal(0, 0.1, (8, 1, 80)).astype(np.float32))
+    x = g.node("Conv", g.input("x", (1, 1, 4000)), weights, kernel_shape=[80], strides=[16])
+    network = csdfgen.load(g.model(g.node("MaxPool", x, kernel_shape=[4], strides=[4])))
+    plan = csdfgen.plan(network, rows="32", backend="numpy")
+    steps = [step for step in lower(plan, NUMPY).firings if isinstance(step, Step)]
+    sums = [step for step in steps if step.layer.op_type == "Conv"]
+    assert len(sums) > 4
+    for step in sums:
+        assert len(step.view(0).runs) < 8
+    assert plan.planned_bytes < 4 * 4000
 
 
 def test_heavy_products_are_one_call_each(network: Network) -> None:
