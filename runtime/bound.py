@@ -80,7 +80,8 @@ class BoundProgram:
     """A lowered plan in memory.
 
     taps: tensors that are kept whole. watchers: by tensor, see `Watcher`. memory: allocated by the backend, with pools of at
-    least the program's bytes and guard bytes; by default it is allocated here.
+    least the program's bytes and guard bytes; by default it is allocated here. program: the plan, lowered; by default it is
+    lowered here.
     images, firings: numbers of them in a run. results: outputs that are in the memory after a run.
     Raises what `lower` raises; InputError for taps that no layer stores.
     """
@@ -92,9 +93,10 @@ class BoundProgram:
         taps: Iterable[str] = (),
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
+        program: Program | None = None,
     ) -> None:
         with pause_collection():
-            self._plan, self._kernels, program = plan, kernels, lower(plan, kernels)
+            self._plan, self._kernels, program = plan, kernels, program or lower(plan, kernels)
             self._repeats = find_repeats(program, plan.turns) if plan.turns else None
             self.program = replace(program, repeats=self._repeats)
             self._constants = kernels.upload(self.program.constants)

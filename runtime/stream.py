@@ -281,7 +281,8 @@ class StreamProgram:
 
     def bind(self, plan: Plan, segments: Segments, memory: Any) -> Runner:
         """A template in the memory of a stream."""
-        return Runner(BoundProgram(plan, self.kernels, memory=memory), segments, self.turns.first)
+        bound = BoundProgram(plan, self.kernels, memory=memory, program=segments.program)
+        return Runner(bound, segments, self.turns.first)
 
     def runner(self, memory: Any) -> Runner:
         """The template of which every stream executes all but its end."""

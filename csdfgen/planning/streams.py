@@ -146,14 +146,17 @@ class StreamPlan:
         plan = self.at(low)
         if low == rows or not self.counts_rows:
             return plan
-        one = self.phased
-        network = prepare(self._network(rows), one.options, one.kernels).network
-        layers = {layer.name: layer for layer in network.layers}
+        layers = {layer.name: layer for layer in self._fused(rows).layers}
         actors = [
             replace(work, layer=layers[work.name], first=None) if self._is_behind(work) else work
             for work in plan.conversion.actors
         ]
         return replace(plan, conversion=replace(plan.conversion, actors=tuple(actors)))
+
+    def _fused(self, rows: int) -> Network:
+        """The network of an image, after fusion."""
+        one = self.phased
+        return prepare(widen_for_streams(self._network(rows)), one.options, one.kernels).network
 
     def _is_behind(self, work: ActorWork) -> bool:
         """Whether a layer gives its result behind the last row."""
@@ -170,9 +173,8 @@ class StreamPlan:
         more = (rows - self.least) // turn - 1
         if more < 1:
             return self.at(rows)
-        made, one = self.ending(rows - more * turn, rows), self.phased
-        network = prepare(widen_for_streams(self._network(rows)), one.options, one.kernels).network
-        figures = {**made.figures, **network_figures(network, one.options)}
+        made, network = self.ending(rows - more * turn, rows), self._fused(rows)
+        figures = {**made.figures, **network_figures(network, made.options)}
         return replace(
             made, figures=MappingProxyType(figures), turns=Turns(self, network, rows, turn, more)
         )
