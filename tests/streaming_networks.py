@@ -189,13 +189,16 @@ class _Growing:
 
 def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
     net = _Growing(seed, rows)
+    sums = net.pick(0, 0, 0, 1, 2)  # in front of the first window, or behind some
+    if sums == 1:
+        net.sum_up()
     net.grow(net.pick(1, 2, 3))
     if net.pick(0, 1):
         net.go_down()
         net.grow(1)
     if not net.image and net.pick(0, 1):
         net.remember()
-    if net.image and net.pick(0, 0, 1):
+    if sums == 2:
         net.sum_up()
     before = net.x
     net.grow(net.pick(1, 2))

@@ -19,6 +19,7 @@ import onnx
 from csdfgen.errors import ModelError, option, shape_option
 from csdfgen.files import quote
 from csdfgen.model.network import Network, Shape
+from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.caffe.net import ShapeOf
 from csdfgen.reading.onnx_file import label
@@ -260,11 +261,12 @@ _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 """Operators whose rows are time steps."""
 
 _AXIS_KEEPING_NAMES = """
-    Abs Add Cast Ceil Clip Concat DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid
-    HardSwish Identity LeakyRelu Log Max Mean Min Mul Neg PRelu Pad Pow QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul
-    QLinearSigmoid QuantizeLinear Reciprocal Relu Selu Sigmoid Slice Softplus Softsign Split Sqrt Sub Sum Swish Tanh Where
+    Concat CumProd CumSum DynamicQuantizeLinear LayerNormalization LogSoftmax LpNormalization MeanVarianceNormalization Pad
+    QLinearConcat RMSNormalization Slice Softmax Split
 """
-_AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
+_AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split()) | {
+    k for k, one in OPERATORS.items() if one.pointwise
+}
 """Operators whose result has the axes of its operand, in the same order."""
 
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}

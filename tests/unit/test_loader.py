@@ -218,7 +218,12 @@ def test_the_rows_of_an_input_are_those_of_the_first_spatial_operator() -> None:
     )
     line = model("g (float[1,3,9] x) => (y) { y = Conv(x, w1) }", weights)
     flat = model("g (float[1,3,9] x) => (y) { y = Relu(x) }", weights)
-    for proto, axis in ((nchw, 2), (nhwc, 1), (chw, 1), (line, 2), (flat, None)):
+    behind = model(
+        """g (float[1,9,3] x) => (y) { axis = Constant <value_int = 1> ()  s = CumSum(x, axis)  r = Round(s)
+        n = Softmax(r)  t = Transpose <perm = [0,2,1]> (n)  y = Conv(t, w1) }""",
+        weights,
+    )
+    for proto, axis in ((nchw, 2), (nhwc, 1), (chw, 1), (line, 2), (flat, None), (behind, 1)):
         network = agrees_with_onnxruntime(
             proto,
             {"x": image(*(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim))},
