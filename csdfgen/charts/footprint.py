@@ -47,7 +47,7 @@ class Footprint:
 
     order: the actor of each firing, as index in `layers`. needed: bytes of scratch that the kernel of each firing requires.
     whole: (index in `layers`, live bytes) for each layer if layers run whole. arena: bytes of the pool `arena_pool`. images:
-    number of images that the firings compute.
+    number of images that the firings compute. part: of which rows the firings are, see `Plan.part`.
     """
 
     title: str
@@ -67,10 +67,16 @@ class Footprint:
     arena_pool: str
     figures: Mapping[str, int]
     images: int = 1
+    part: str = ""
 
     @property
     def span(self) -> str:
         """What the firings compute."""
+        return self.part or self.frame
+
+    @property
+    def frame(self) -> str:
+        """What one execution computes."""
         return "a frame" if self.images == 1 else f"{self.images:,} images"
 
     @property

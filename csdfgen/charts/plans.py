@@ -65,6 +65,7 @@ def footprint(plan: Plan) -> Footprint:
         arena_pool=ARENA,
         figures=plan.figures,
         images=plan.conversion.frames,
+        part=plan.part,
     )
 
 

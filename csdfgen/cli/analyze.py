@@ -311,7 +311,7 @@ class Analyze(Command):
             progress("planning")
             plan = plan_network(network, asked, progress)
             layers = pluralize(len(plan.network.layers), "layer")
-            titles.append(f"{layers} in {pluralize(len(plan.order), 'firing')}")
+            titles.append(f"{layers} in {pluralize(plan.firings, 'firing')}")
             account = account_device_memory(plan, profile)
             values = {"memory": dict(plan.figures), "account": account.to_json()}
             shown = figures_table(plan.figures), f"\naccount    {account}"

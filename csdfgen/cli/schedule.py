@@ -279,7 +279,7 @@ class Schedule(Command):
         say(*lines)
         if output is not None:
             what = "" if self.chart is None else f"{self.chart}, "
-            firings = pluralize(len(plan.order), "firing")
+            firings = pluralize(plan.firings, "firing")
             say(
                 f"{escape(output)}: {what}{firings}, arena of {format_bytes(plan.planned_bytes)}",
                 wrap=False,
@@ -403,7 +403,8 @@ def _summary(plan: Plan, profile: DeviceProfile) -> None:
             "buffer", "> rows", "> of", "> bytes", "> offset", "in use",
             rows=map(row, range(len(plan.rolling))),
         ),
-        f"\nfirings ({pluralize(len(plan.order), 'firing')}, order '{plan.policy}')",
+        f"\nfirings ({pluralize(plan.firings, 'firing')}, order '{plan.policy}')",
+        *[f"rows and firings by number are of {plan.part}"] * bool(plan.part),
         render_loops([Firing(actor, phase) for actor, phase in plan.order]),
         "",
         figures_table(plan.figures),

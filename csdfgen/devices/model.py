@@ -142,9 +142,10 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
         plan.network.inputs[0].rows / plan.conversion.network.inputs[0].rows if plan.turns else 1
     )
     alone = tuple(
-        _weighted(layer_time(work, profile, work.name in plan.sharing.silent), share)
+        replace(_weighted(one, share), phases=one.phases and one.phases + plan.left_out[one.name])
         for work in plan.conversion.actors
         if work.kind == "layer" or counts_input(work, profile)
+        for one in [layer_time(work, profile, work.name in plan.sharing.silent)]
     )
     spent = {one.name: one.seconds for one in alone}
     weights = branch_weights(plan.network, spent, plan.options.probability)

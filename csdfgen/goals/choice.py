@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +47,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import choose_loop_heights, plan_phased
 from csdfgen.planning.prepared import (
-    Phased,
     Prepared,
     choose_recomputation,
     prepare,
@@ -61,6 +60,7 @@ from csdfgen.stopping import heed_interrupts, is_stopped
 from csdfgen.tuning.file import apply_tuning
 
 _LOG = logging.getLogger(__name__)
+_WAITS = logging.getLogger("csdfgen.waits")
 
 _LARGE = 1 / 64
 """Outputs of at least this part of the memory of whole layers are large: plans take a tenth of whole layers or less,
@@ -69,6 +69,11 @@ of which that is a sixth.
 
 _TALL = 16_000
 """Firings, of a network before fusion, from which on a plan repeats some of them if it can."""
+
+_LOOPED = {
+    *STREAM_OPTIONS, "policy", "result", "count", "device", "probability", "memory", "constants", "latency",
+}  # fmt: skip
+"""Options of plans whose firings repeat."""
 
 _INTERRUPTED = "interrupted"
 """First word of the note of a plan whose search was interrupted."""
@@ -228,7 +233,7 @@ def choose_plan(
     """
     check_together(options)
     planner = _counting(planner, options)
-    tall = _plan_tall(network, options, kernels)
+    tall = _plan_tall(network, options, kernels, progress)
     if tall is not None:
         return tall
     with heed_interrupts():
@@ -259,14 +264,15 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
 
 def _counting(planner: Planner, options: PlanOptions) -> Planner:
     """A planner whose plans have constants and program among their figures, if these are counted or limited."""
+    return lambda prepared, phased: _counted(planner(prepared, phased), options, prepared.kernels)
 
-    def counted(prepared: Prepared, phased: Phased) -> Plan:
-        made = planner(prepared, phased)
-        account = account_memory(made, kernels=prepared.kernels)
-        more = {"constants": account.constants, "program": account.program}
-        return replace(made, figures=MappingProxyType({**made.figures, **more}))
 
-    return counted if options.constants or options.count == "total" else planner
+def _counted(made: Plan, options: PlanOptions, kernels: Backend) -> Plan:
+    if not (options.constants or options.count == "total"):
+        return made
+    account = account_memory(made, kernels=kernels)
+    more = {"constants": account.constants, "program": account.program}
+    return replace(made, figures=MappingProxyType({**made.figures, **more}))
 
 
 def finish_plan(
@@ -339,7 +345,7 @@ def _chosen_heights(prepared: Prepared, planner: Planner, progress: Progress | N
     if taken is None:
         if searched.interrupted:
             raise KeyboardInterrupt  # a search that is not finished has not failed
-        raise _refused(searched, options)
+        raise _refused(searched.found, searched.predicted.profile, options)
     own = replace(taken.plan.options, memory=options.memory, latency=options.latency)
     made = replace(taken.plan, interrupted=searched.interrupted, options=own)
     return _noted(made, len(searched.found))
@@ -512,24 +518,63 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     return replace(made, interrupted=made.interrupted or is_stopped())
 
 
-def _plan_tall(network: Network, options: PlanOptions, kernels: Backend | None) -> Plan | None:
+def _plan_tall(
+    network: Network, options: PlanOptions, kernels: Backend | None, progress: Progress | None
+) -> Plan | None:
     """The plan of an image so tall that its firings repeat, if there would be many of them, or if it is requested; None for
-    other images, networks and options.
+    other images, networks and options, and it is said why those of a tall image take long. Raises PlanError for budgets that
+    no plan meets that repeats.
     """
-    asked = options.policy == "loop" or _is_tall(network, options)
-    if network.at_height is None or network.batch > 1 or options.result == "arena" or not asked:
+    tall = _is_tall(network, options)
+    if not tall and options.policy != "loop":
         return None
-    own = {*STREAM_OPTIONS, "policy", "result"} - {"goal"}
-    if replace(options, **{name: getattr(DEFAULTS, name) for name in own}) != DEFAULTS:
-        return None
-    result = "stored" if options.result == "auto" else options.result
-    options = replace(options, policy="loop", result=result)
+    kernels = kernels or choose_backend(options)
     try:
-        stream = find_stream(network.at_height, options, kernels or choose_backend(options))
-        made = stream.loop_at(network.inputs[0].rows)
-    except CsdfgenError:  # not all networks repeat
+        found, taken = _find_loops(network, options, kernels)
+    except CsdfgenError as error:
+        if tall:
+            said = f"planning all firings of a tall image, which takes long: {error.message}"
+            _WAITS.info(said)
+            if progress is not None:
+                progress(said)
         return None
-    return made if made.turns else None
+    if taken is None:
+        raise _refused(found, load_profile(options), options)
+    own = replace(taken.plan.options, memory=options.memory, latency=options.latency)
+    return replace(taken.plan, options=own)
+
+
+def _find_loops(
+    network: Network, options: PlanOptions, kernels: Backend
+) -> tuple[list[Point], Point | None]:
+    """Plans that repeat, and which of them is taken. Raises CsdfgenError if none is for the network, or these options."""
+    other = [one.name for one in fields(options) if one.name not in _LOOPED]
+    for name in (*other, *["result"] * (options.result == "arena")):
+        if getattr(options, name) != getattr(DEFAULTS, name):
+            raise PlanError(f"no plan with {option(name, getattr(options, name))} repeats")
+    if network.at_height is None or network.batch > 1:
+        raise PlanError("only the plan of one image of a model in a file repeats")
+    goals: Sequence[str] = [options.goal]
+    if options.memory or options.latency:
+        goals = ("speed", "balanced", "memory")[:: 1 if options.memory else -1]
+    asked = replace(
+        options,
+        policy="loop",
+        result="stored" if options.result == "auto" else options.result,
+        memory=0,
+        latency=0.0,
+        constants=0,
+    )
+    take, found = _target_of(options, kernels)[1], list[Point]()
+    for goal in goals:
+        stream = find_stream(network.at_height, replace(asked, goal=goal), kernels)
+        made = _counted(stream.loop_at(network.inputs[0].rows), options, kernels)
+        if not made.turns:
+            raise PlanError("it is too low for turns that repeat")
+        found.append(Point(made, estimate(made, load_profile(options)).seconds))
+        if taken := take(found):
+            return found, taken
+    return found, None
 
 
 def _is_tall(network: Network, options: PlanOptions) -> bool:
@@ -612,15 +657,16 @@ def _noted(made: Plan, count: int) -> Plan:
     return replace(made, notes=(*made.notes, note))
 
 
-def _refused(searched: Search, options: PlanOptions) -> PlanError:
+def _refused(made: Sequence[Point], profile: DeviceProfile, options: PlanOptions) -> PlanError:
     """The error for budgets that no plan meets: both numbers, the cause, the way out."""
-    profile, flash = searched.predicted.profile, options.constants
-    found = [one for one in searched.found if not flash or one.plan.flash_bytes <= flash]
+    flash = options.constants
+    found = [one for one in made if not flash or one.plan.flash_bytes <= flash]
     if not found:
-        return _too_many_constants(min(one.plan.flash_bytes for one in searched.found), options)
+        return _too_many_constants(min(one.plan.flash_bytes for one in made), options)
     least = min(found, key=explored.size_key)
     if options.memory and least.bytes > options.memory:
-        bound = 0 if flash or options.count == "total" else explored.lower_bound(least.plan)
+        unbounded = flash or options.count == "total" or least.plan.turns
+        bound = 0 if unbounded else explored.lower_bound(least.plan)
         proved = f"bound of {bound:,} bytes, proved for one row a phase"
         counted = (
             f", {least.plan.flash_bytes:,} of them only read" if options.count == "total" else ""
@@ -630,6 +676,11 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
             below = f"{proved} (least found {least.bytes:,})"
         else:
             below = said + (f" (bound {bound:,})" if bound else "")
+            outputs = least.plan.figures["outputs"]
+            if least.plan.turns and outputs:
+                below += (
+                    f", {outputs:,} of them outputs, which {option('result', 'streamed')} hands on"
+                )
         return PlanError(
             f"{option('memory')} of {options.memory:,} bytes is below the {below}; at the peak "
             f"{describe_holders(least.plan)}; ask for {option('memory', format_size(least.bytes))} or more",

@@ -66,7 +66,7 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
     return {
         "goal": plan.options.goal,
         "policy": plan.policy,
-        "firings": len(plan.order),
+        "firings": plan.firings,
         "peak_live": figures["peak_live"],
         "lower_bound": bound,
         "optimal": None if bound is None else figures["peak_live"] <= bound,

@@ -37,7 +37,7 @@ class Side:
         plan, options = self.plan, self.plan.options
         return {
             "rows": plan.conversion.rows.brief, "fuse": options.fuse, "image": options.image,
-            "policy": options.policy, "order": plan.policy, "frames": options.frames, "firings": len(plan.order),
+            "policy": options.policy, "order": plan.policy, "frames": options.frames, "firings": plan.firings,
             "buffers": len(plan.buffers),
         }  # fmt: skip
 

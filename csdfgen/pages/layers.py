@@ -46,7 +46,7 @@ def layer_lines(
     for place, work in enumerate(plan.conversion.actors):
         if work.kind == "output":
             continue
-        heights, of, macs = _heights(work)
+        heights, macs = _heights(work)
         height = Counter(heights).most_common(1)[0][0] if heights else 0
         need = max((len(rows) for read in work.reads for rows in read.rows), default=0)
         scratch = [plan.workspace(work.name, phase)[1] for phase in range(len(work.phases))]
@@ -54,29 +54,27 @@ def layer_lines(
             LayerLine(
                 work.name,
                 describe_function(work),
-                len(work.phases),
+                len(work.phases) + plan.left_out[work.name],
                 height,
-                of,
+                round(plan.sum_phases(work.name, heights)),
                 need,
                 int(rows[place]),
                 int(held[place]),
                 max(scratch, default=0),
-                macs,
-                sum(work.times),
+                round(plan.sum_phases(work.name, macs)),
+                round(plan.sum_phases(work.name, work.times)),
                 None if seconds is None else seconds.get(work.name, 0.0),
             )
         )
     return tuple(found)
 
 
-def _heights(work: ActorWork) -> tuple[list[int], int, int]:
-    """(rows of each phase, rows of all phases, multiply-accumulates)."""
+def _heights(work: ActorWork) -> tuple[list[int], list[float]]:
+    """(rows, multiply-accumulates) of each phase."""
     if work.layer is None:
-        heights = [len(phase.out) for phase in work.phases]
-        return heights, sum(heights), 0
+        return [len(phase.out) for phase in work.phases], []
     works = list(phase_works(work))
-    heights = [one.rows for one in works]
-    return heights, sum(heights), round(sum(one.amounts["MAC"] for one in works))
+    return [one.rows for one in works], [one.amounts["MAC"] for one in works]
 
 
 def _rows_held(footprint: Footprint) -> np.ndarray:

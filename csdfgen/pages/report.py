@@ -88,7 +88,7 @@ def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
     whole = figures.get("whole_layer_live", 0)
     shapes = ", ".join("x".join(map(str, t.shape)) for t in plan.network.inputs)
     line = (
-        f"{len(plan.network.layers):,} layers in {shown.firings:,} firings of {len(shown.layers):,} actors; "
+        f"{len(plan.network.layers):,} layers in {plan.firings:,} firings of {len(shown.layers):,} actors; "
         f"input {shapes}; --rows {plan.conversion.rows.brief} --fuse {options.fuse} --image {options.image}; "
         f"order '{plan.policy}'"
     )
@@ -107,7 +107,7 @@ def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
 def _headline(shown: Footprint, outputs: int, whole: int) -> str:
     """How much less memory a frame takes; whole layers count outputs, so that they count here too."""
     frame = shown.arena + outputs
-    takes = f"{shown.span} take{'s' if shown.images == 1 else ''} {binary_size(frame)}"
+    takes = f"{shown.frame} take{'s' if shown.images == 1 else ''} {binary_size(frame)}"
     takes = f"{takes[:1].upper()}{takes[1:]}"
     if outputs:
         takes += f" (arena {binary_size(shown.arena)}, outputs {binary_size(outputs)})"
@@ -125,6 +125,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if plan.interrupted:
         yield "The search for this plan was interrupted; it is the best plan found until then."
     yield from plan.notes
+    if plan.part:
+        yield f"Charts, and rows and firings by number, are of {plan.part}."
     for name, text in plan.network.found_outputs.items():
         yield f"Output '{name}' has {text}."
 

@@ -7,7 +7,8 @@ tensors that share buffers, the order of firings, and when each row of each buff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -167,6 +168,35 @@ class Plan(Pickled):
         """The plan with all firings of a tall image."""
         return self.turns.stream.at(self.turns.height) if self.turns else self
 
+    @cached_property
+    def left_out(self) -> Counter[str]:
+        """Actor -> firings of a tall image that are not in `order`."""
+        if self.turns is None:
+            return Counter()
+        times = self.turns.more * self.turns.rows // self.turns.stream.period
+        word = Counter(self.turns.stream.loop.word)
+        return Counter({name: times * count for name, count in word.items()})
+
+    @property
+    def firings(self) -> int:
+        """Firings of a whole image."""
+        return len(self.order) + self.left_out.total()
+
+    def sum_phases(self, actor: str, values: Sequence[float]) -> float:
+        """The sum over a whole image of what each phase of an actor takes."""
+        more = self.turns.more if self.turns else 0
+        count = self.left_out[actor] // more if more else 0
+        start = (len(values) - count) // 2
+        return sum(values) + more * sum(values[start : start + count])
+
+    @property
+    def part(self) -> str:
+        """Of which rows of a tall image `order` and `lifetimes` are; "" for a whole image."""
+        if self.turns is None:
+            return ""
+        one, low = self.turns, self.conversion.network.inputs[0].rows
+        return f"{low:,} of {one.height:,} rows, of whose middle {one.rows:,} repeat {one.more + 1:,} times"
+
     @property
     def planned_bytes(self) -> int:
         """Bytes of the arena that the executor allocates, workspace included."""
@@ -238,8 +268,8 @@ class Plan(Pickled):
     def _facts(self) -> dict[str, object]:
         return {
             "rows": self.options.rows,
-            "firings": len(self.order),
-            "turns left out": self.turns.more if self.turns else None,
+            "firings": self.firings,
+            "planned as": self.part or None,
             "arena": mebibytes(self.planned_bytes),
             "whole layers": mebibytes(self.figures.get("whole_layer_live", 0)),
         }
@@ -249,6 +279,6 @@ class Plan(Pickled):
 
     def _repr_html_(self) -> str:
         figures = {name: mebibytes(size) for name, size in self.figures.items()}
-        rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
+        rows = {"rows": self.options.rows, "firings": self.firings, **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
         return table + draw_value(self)

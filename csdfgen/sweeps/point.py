@@ -192,7 +192,7 @@ def _shown(plan: Plan) -> dict[str, Value]:
         "outputs_bytes": figures.get("outputs", 0),
         "peak_live_bytes": figures["peak_live"],
         "whole_layer_live_bytes": figures["whole_layer_live"],
-        "firings": len(plan.order),
+        "firings": plan.firings,
         "predicted_frame_ms": 1e3 * seconds / covered,
         "predicted_request_ms": 1e3 * seconds * images / covered,
         "predicted_on": profile.name,

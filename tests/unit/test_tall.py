@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,13 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.charts.plans import footprint
+from csdfgen.devices.model import estimate
 from csdfgen.errors import PlanError
 from csdfgen.goals import choice
+from csdfgen.goals.choice import load_profile
+from csdfgen.model.options import PlanOptions
+from csdfgen.pages.layers import layer_lines
 from csdfgen.planning.plan import Plan
 from tests.emitted import Program
 from tests.native_steps import COMPUTED_BY, compiler_missing
@@ -146,18 +152,78 @@ def test_emitted_code_repeats(name: str, tmp_path: Path) -> None:
         ("all_rows", {}),
         ("dilated", {"rows": "4"}),
         ("dilated", {"result": "arena"}),
-        ("dilated", {"goal": "memory"}),
+        ("dilated", {"image": "resident"}),
+        ("dilated", {"goal": "throughput", "frames": 2, "threads": 2}),
         ("dilated", {"frames": 2}),
     ],
 )
 def test_other_plans_have_all_firings(
-    name: str, given: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    given: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of networks that do not repeat, and with options that streams do not have."""
+    """Of networks that do not repeat, and with options that streams do not have; one line says why."""
     monkeypatch.setitem(NETWORKS, "all_rows", all_rows)
     network = csdfgen.load(stored(tmp_path, name, 1_200), batch=2 if "frames" in given else None)
-    plan = csdfgen.plan(network, **given)  # type: ignore[arg-type]
+    with caplog.at_level(logging.INFO, "csdfgen.waits"):
+        plan = csdfgen.plan(network, **given)  # type: ignore[arg-type]
     assert plan.turns is None and plan.unrolled is plan
+    if "rows" not in given:  # whose firings are not many
+        (line,) = caplog.messages
+        why = "no plan with" if given else "softmax"
+        assert "all firings" in line and why in line
+
+
+@pytest.mark.parametrize("limit", ["memory", "latency"])
+def test_budgets_choose_among_goals(limit: str, tmp_path: Path) -> None:
+    """The fastest plan within memory, the smallest in time; a budget that none meets is refused at once."""
+    path, device = stored(tmp_path, "strided"), "native-core"
+    plans = {goal: planned(path, backend="numpy", goal=goal) for goal in ("memory", "speed")}
+    costs = {
+        goal: {
+            "memory": plan.total_bytes,
+            "latency": estimate(plan, load_profile(PlanOptions(device=device))).seconds,
+        }[limit]
+        for goal, plan in plans.items()
+    }
+    (tight, least), (loose, most) = sorted(costs.items(), key=lambda one: one[1])
+    assert least < most
+    given = {"backend": "numpy", "device": device}
+    for goal, limited in ((loose, most), (tight, least)):
+        text = f"{limited}" if limit == "memory" else f"{1.001 * limited}s"
+        found = planned(path, **given, **{limit: text})
+        assert found.planned_bytes == plans[goal].planned_bytes and getattr(found.options, limit)
+    text = f"{least - 1}" if limit == "memory" else f"{0.9 * least}s"
+    with pytest.raises(PlanError, match=limit) as refused:
+        planned(path, **given, **{limit: text})
+    assert limit == "latency" or f"{least:,}" in str(refused.value)
+    assert limit == "latency" or "streamed" in str(refused.value)
+
+
+def test_constants_are_limited(tmp_path: Path) -> None:
+    path = stored(tmp_path, "dilated")
+    plan = planned(path, backend="numpy", constants="1MiB", count="total")
+    assert plan.total_bytes > plan.planned_bytes + plan.figures["outputs"]
+    with pytest.raises(PlanError, match="constants"):
+        planned(path, backend="numpy", constants="64")
+
+
+@pytest.mark.parametrize("name", ["with_skips", "strided"])
+def test_reports_are_of_the_whole_image(name: str, tmp_path: Path) -> None:
+    plan = planned(stored(tmp_path, name), backend="numpy")
+    whole = plan.unrolled
+    assert plan.firings == len(whole.order) > len(plan.order)
+    lines, wanted = (layer_lines(one, footprint(one)) for one in (plan, whole))
+    for line, other in zip(lines, wanted, strict=True):
+        for key in ("name", "phases", "of", "macs", "work"):
+            assert getattr(line, key) == getattr(other, key), (line.name, key)
+    profile = load_profile(plan.options)
+    phases = [[one.phases for one in estimate(each, profile).layers] for each in (plan, whole)]
+    assert phases[0] == phases[1]
+    assert f" of {HEIGHT + (name == 'with_skips') * 2:,} rows" in footprint(plan).span == plan.part
+    assert not whole.part and footprint(whole).span == "a frame"
 
 
 def test_a_network_in_memory_has_no_other_height() -> None:
