@@ -8,10 +8,16 @@ ufuncs with their `reduce`, `accumulate` and `at`, `matmul`, `take`, `argmax`, `
 
 from __future__ import annotations
 
+from itertools import product
+from typing import NamedTuple
+
 import numpy as np
 
 BLOCK = 4096
 """Elements that are looked at together where what is found is of unknown size."""
+
+MOST_PLACES = 2**30
+"""Of a bin of a region along an axis."""
 
 
 def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
@@ -175,3 +181,78 @@ def walk_trees(
                 out[sample, targets[k]] = join(out[sample, targets[k]], weights[k])
     if joined:
         out[np.isnan(out)] = 0
+
+
+def align_regions(
+    x: np.ndarray,
+    regions: np.ndarray,
+    images: np.ndarray,
+    bins: tuple[int, int],
+    first: int,
+    samples: int,
+    maxima: bool,
+    half: bool,
+    scale: float,
+    out: np.ndarray,
+) -> None:
+    """Means, or maxima, of places spread evenly over each bin of regions of maps; a place is the sum of the four elements
+    around it by their distance, 0 from one element beyond the map on.
+
+    x: (images, channels, rows, columns). regions: corners (regions, 4) as x, y, x, y, contiguous, multiplied by scale. images:
+    int64 (regions,), contiguous. bins: of a region. samples: places of a bin along each axis, 0: the size of the bin, rounded
+    up. half: elements are at halves, and regions may be smaller than an element. out: (regions, channels, rows, columns), rows
+    of bins from `first` on.
+    """
+    wide = x.dtype if x.itemsize > 2 else np.dtype(np.float32)
+    corners = regions.astype(wide) * wide.type(scale) - wide.type(half / 2)
+    parts = (first, first + out.shape[2]), (0, bins[1])
+    for corner, image, target in zip(corners, images, out, strict=True):
+        source = x[min(max(image, 0), len(x) - 1)]
+        places = [
+            _places(
+                corner[1 - k :: 2], bins[k], np.arange(*parts[k]), x.shape[2 + k], samples, half
+            )
+            for k in range(2)
+        ]
+        whole = places[0].number * places[1].number
+        all_there = whole == len(places[0].taps) * len(places[1].taps)
+        total = np.full(target.shape, -np.inf if maxima and whole and all_there else 0, wide)
+        for row_taps, column_taps in product(places[0].taps, places[1].taps):
+            for (row, down), (column, across) in product(row_taps, column_taps):
+                part = source[:, row[:, None], column] * (down[:, None] * across)
+                (np.maximum if maxima else np.add)(total, part, out=total)
+        target[...] = total if maxima else total / max(whole, 1)
+
+
+class _Places(NamedTuple):
+    """Of bins along an axis. number: places of a bin. taps: of each place that may be on the map both (elements, weights)."""
+
+    number: float
+    taps: list[tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]]
+
+
+def _places(
+    ends: np.ndarray, bins: int, which: np.ndarray, length: int, samples: int, half: bool
+) -> _Places:
+    start, stop = ends
+    wide = start.dtype.type
+    size = (stop - start if half else max(stop - start, wide(1))) / wide(bins)
+    number = float(samples or np.nan_to_num(np.clip(np.ceil(size), 0, MOST_PLACES)))
+    if not number:
+        return _Places(0, [])
+    apart = size / wide(number)
+    begin, before, count = start + size * which.astype(wide), np.zeros(len(which)), number
+    if not samples:  # those far beyond the map are left out
+        before = np.nan_to_num(np.clip(np.floor((-1 - begin) / apart) - 1, 0, number))
+        count = min(number, np.nan_to_num(np.floor((length + 1) / apart)) + 4)
+    taps = []
+    for k in range(int(count)):
+        number_of = (before + k).astype(wide)
+        at = begin + (number_of + wide(0.5)) * apart
+        inside = (at >= -1) & (at <= length) & (number_of < number)
+        near = np.where(inside, np.clip(at, 0, length - 1), 0)
+        low = near.astype(np.intp)
+        share = near - low.astype(wide)
+        both = (low, 1 - share), (np.minimum(low + 1, length - 1), share)
+        taps.append(tuple((place, np.where(inside, weight, 0)) for place, weight in both))
+    return _Places(number, taps)  # type: ignore[arg-type]

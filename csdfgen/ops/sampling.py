@@ -10,17 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from math import ceil, prod
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Node
-from csdfgen.ops._operands import check_word
-from csdfgen.ops.base import REQUIRED, Operator, require_constant, require_tensor
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops._operands import check_shape, check_word, node_layer, output_elements
+from csdfgen.ops.base import (
+    REQUIRED,
+    Call,
+    Emit,
+    Operator,
+    Work,
+    require_constant,
+    require_tensor,
+    whole_rows,
+)
 from csdfgen.ops.composing import Composition, Operand, composed_operator, require
+from csdfgen.ops.copies import make_contiguous
+from csdfgen.ops.indexing import order_axes
+from csdfgen.ops.primitives import align_regions
+from csdfgen.ops.reducing import FLOATS, data_input
 from csdfgen.ops.windows import WINDOW, list_windows, output_length, window_attributes
 
 Results = Iterable[Operand | None]
@@ -285,59 +300,57 @@ def _deformed(make: Composition, node: Node) -> Results:
 # RoiAlign -----------------------------------------------------------------------------------------
 
 
-def _regions(make: Composition, node: Node) -> Results:
-    """Regions of a map at one size: means, or maxima, of places spread evenly over each bin."""
-    x, regions, images = require_tensor(node, 0), require(node, 1), require(node, 2)
+def _build_regions(node: Node) -> Layer:
+    x, regions, images = data_input(node, FLOATS), require(node, 1), require(node, 2)
     if len(x.shape) != 4 or len(regions.shape) != 2 or regions.shape[1] != 4:
         raise ModelError(
             f"input of shape {list(x.shape)} and regions of shape {list(regions.shape)}; 4 axes, and 4 numbers a "
-            "region "
-            "are needed"
+            "region are needed"
         )
-    count = regions.shape[0]
-    if tuple(images.shape) != (count,):
-        raise ModelError(f"{list(images.shape)} numbers of images for {count} regions")
-    scale = float(node.attributes.get("spatial_scale", 1.0))
-    kind = check_word(node.attributes.get("mode", "avg"), "mode", ("avg", "max"))
+    if tuple(images.shape) != regions.shape[:1] or str(regions.dtype) != x.dtype:
+        raise ModelError(
+            f"{list(images.shape)} numbers of images for {regions.shape[0]} regions of {regions.dtype}"
+        )
+    read = partial(ROI_ALIGN.attribute, node)
+    kind = check_word(read("mode"), "mode", ("avg", "max"))
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     name, words = "coordinate_transformation_mode", ("half_pixel", "output_half_pixel")
-    half = check_word(node.attributes.get(name, default), name, words) == "half_pixel"
-    places = _Places(make, x.dtype)
-    ends = []
-    for axis in range(2):
-        first, last = (
-            places.plus(places.times(make.part(regions, 1, k, k + 1), scale), -0.5 if half else 0.0)
-            for k in (1 - axis, 3 - axis)
+    half = check_word(read(name) or default, name, words) == "half_pixel"
+    bins = check_shape((int(read("output_height")), int(read("output_width"))))
+    attributes = {
+        "bins": bins,
+        "half": half,
+        "maxima": kind == "max",
+        "samples": max(0, int(read("sampling_ratio"))),
+        "scale": float(read("spatial_scale")),
+    }
+    output = Tensor(node.outputs[0], (regions.shape[0], x.shape[1], *bins), x.format, 2)
+    return node_layer(node, (x, regions, images), (output,), attributes)
+
+
+def _align(layer: Layer) -> Emit:
+    given = {k: np.ascontiguousarray(one) for k, one in layer.constants.items()}
+    settings = [layer.attributes[name] for name in ("samples", "maxima", "half", "scale")]
+
+    def emit(work: Work) -> list[Call]:
+        calls: list[Call] = []
+        regions, images = (
+            given[k]
+            if k in given
+            else make_contiguous(order_axes(layer, work, k), work.scratch, calls)
+            for k in (1, 2)
         )
-        size = make("Sub", last, first)
-        ends.append((first, size if half else make("Max", size, places.number(1))))
-    pooled = [int(node.attributes.get(name, 1)) for name in ("output_height", "output_width")]
-    each_of = [_samples(node, size, bins) for (_, size), bins in zip(ends, pooled, strict=True)]
-    if None in each_of:
-        if kind == "max":
-            raise ModelError(
-                "mode='max' with sampling_ratio=0 takes a number of places that depends on the size of each region; "
-                "export "
-                "with sampling_ratio=2"
-            )
-        return [_means(places, x, ends, pooled, images)]
-    axes, shapes, samples = [], [], []
-    for axis, length in enumerate(x.shape[2:]):
-        (first, size), bins, each = ends[axis], pooled[axis], each_of[axis]
-        assert each is not None
-        steps = (np.arange(bins * each) + 0.5) / (bins * each)
-        at = make("Add", first, make("Mul", size, steps[None].astype(x.dtype)))
-        shape = (count, bins * each, 1) if axis == 0 else (count, 1, bins * each)
-        axes.append(_region_taps(places, make.reshaped(at, shape), length))
-        shapes.append(bins)
-        samples.append(each)
-    of_images = make.reshaped(images, (count, 1, 1))
-    parts = _read(make, x, axes, of_images)
-    combined = _sum(make, parts) if kind == "avg" else make("Max", *parts)
-    split = (count, shapes[0], samples[0], shapes[1], samples[1], x.shape[1])
-    name = "ReduceMean" if kind == "avg" else "ReduceMax"
-    found = make(name, make.reshaped(combined, split), np.array([2, 4], np.int64), keepdims=0)
-    return [make.turned(found, (0, 3, 1, 2))]
+        x, out = order_axes(layer, work, 0), layer.output.to_onnx(work.result)
+        first = work.phase.out.start
+        placed = x, regions, images, layer.attributes["bins"], first, *settings, out
+        return [*calls, (align_regions, placed)]
+
+    return emit
+
+
+def _align_cost(layer: Layer, out: Rows) -> int:
+    places = max(1, layer.attributes["samples"]) ** 2
+    return 4 * places * output_elements(layer, out)
 
 
 def _pooled_regions(make: Composition, node: Node) -> Results:
@@ -386,95 +399,29 @@ def _pooled_regions(make: Composition, node: Node) -> Results:
     return [found]
 
 
-def _samples(node: Node, size: Operand, bins: int) -> int | None:
-    """Places in each bin along an axis; None where they depend on the region."""
-    given = int(node.attributes.get("sampling_ratio", 0))
-    if given > 0:
-        return given
-    if not isinstance(size, np.ndarray):
-        return None
-    counts = {ceil(float(value) / bins) for value in size.reshape(-1)}
-    return counts.pop() if len(counts) == 1 and min(counts) > 0 else None
-
-
-_NEAREST = 6
-"""Places that are looked at for each element: those of a bin are more than half an element apart, if there is more than
-one, so that at most 4 of them are less than an element from it, and rounding may add one on either side.
-"""
-
-
-def _means(
-    places: _Places,
-    x: Operand,
-    ends: Sequence[tuple[Operand, Operand]],
-    pooled: Sequence[int],
-    images: Operand,
-) -> Operand:
-    """Means over ceil(size / bins) places a bin along each axis, for regions of any size: they are products of the map
-    with a weight for each of its rows in each bin, and one for each of its columns.
-    """
-    make, (count, *_) = places.make, x.shape
-    weights = []
-    for (first, size), bins, length in zip(ends, pooled, x.shape[2:], strict=True):
-        regions = size.shape[0]
-        wide = make("Div", size, places.number(bins))
-        number = make("Max", make("Ceil", wide), places.number(0))
-        divisor = make("Max", number, places.number(1))
-        apart = make("Div", wide, divisor)
-        first, wide, number, divisor, apart = (
-            make.reshaped(one, (regions, 1, 1, 1)) for one in (first, wide, number, divisor, apart)
-        )
-        bin_, near, element = (
-            np.arange(n, dtype=x.dtype).reshape(side)
-            for n, side in ((bins, (-1, 1, 1)), (_NEAREST, (-1, 1)), (length, (-1,)))
-        )
-        start = make("Add", first, make("Mul", wide, bin_))
-        # a bin with a single place may be as narrow as it likes: if it is near, it is counted from 0 on
-        steps = make("Div", make("Sub", element - 1, start), make("Max", apart, places.number(0.5)))
-        before = make("Max", make("Floor", places.plus(steps, -0.5)), places.number(0))
-        place = make("Add", before, near)
-        at = make("Add", start, make("Mul", apart, places.plus(place, 0.5)))
-        counts = make("And", make("Less", place, number), _inside(places, at, length))
-        held = make("Clip", at, places.number(0), places.number(length - 1))
-        distance = make("Abs", make("Sub", held, element))
-        share = make("Max", make("Sub", places.number(1), distance), places.number(0))
-        total = make.summed(make("Where", counts, share, places.number(0)), [2])
-        weights.append(make("Div", total, make.reshaped(divisor, (regions, 1, 1))))
-    by_rows, by_columns = (make.reshaped(w, (w.shape[0], 1, *w.shape[1:])) for w in weights)
-    maps = make("Gather", x, images, axis=0) if count > 1 else x
-    return make("MatMul", make("MatMul", by_rows, maps), make.turned(by_columns, (0, 1, 3, 2)))
-
-
-def _inside(places: _Places, at: Operand, length: int) -> Operand:
-    """Whether places are on a map, or less than an element beside it."""
-    make = places.make
-    return make(
-        "And",
-        make("GreaterOrEqual", at, places.number(-1)),
-        make("LessOrEqual", at, places.number(length)),
-    )
-
-
-def _region_taps(places: _Places, at: Operand, length: int) -> list[_Tap]:
-    """Elements on both sides; beyond the last element there is nothing from one element on."""
-    make = places.make
-    inside = _inside(places, at, length)
-    near = make("Clip", at, places.number(0), places.number(length - 1))
-    first = make("Floor", near)
-    rest = make("Sub", near, first)
-    weights = make("Sub", places.number(1), rest), rest
-    return [
-        _Tap(
-            places.clipped(places.plus(first, k), length),
-            make("Where", inside, weight, places.number(0)),
-        )
-        for k, weight in enumerate(weights)
-    ]
-
-
 # The table ----------------------------------------------------------------------------------------
 
 _NOTES = "Output rows need the whole input."
+
+ROI_ALIGN = Operator(
+    "RoiAlign",
+    build=_build_regions,
+    input_rows=whole_rows,
+    kernel=_align,
+    cost=_align_cost,
+    since=10,
+    attributes=MappingProxyType(
+        {
+            "coordinate_transformation_mode": None,
+            "mode": "avg",
+            "output_height": 1,
+            "output_width": 1,
+            "sampling_ratio": 0,
+            "spatial_scale": 1.0,
+        }
+    ),
+    notes=_NOTES,
+)
 
 OPERATORS: tuple[Operator, ...] = (
     composed_operator(
@@ -500,18 +447,5 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"pooled_shape": REQUIRED, "spatial_scale": 1.0},
         notes=f"{_NOTES} Each row of bins in a slab reads it once.",
     ),
-    composed_operator(
-        "RoiAlign",
-        _regions,
-        since=10,
-        attributes={
-            "coordinate_transformation_mode": None,
-            "mode": "avg",
-            "output_height": 1,
-            "output_width": 1,
-            "sampling_ratio": 0,
-            "spatial_scale": 1.0,
-        },
-        notes=f"{_NOTES} With sampling_ratio=0, regions of different sizes require mode='avg'.",
-    ),
+    ROI_ALIGN,
 )

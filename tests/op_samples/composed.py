@@ -19,13 +19,6 @@ def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
     return np.asarray(RNG.uniform(-1, 1, shape)).astype(dtype)
 
 
-class Corners(Arg):
-    """Regions: the first corner, and one that is larger along both axes (onnxruntime fails for regions turned over)."""
-
-    def values(self, rng: np.random.Generator) -> np.ndarray:
-        return np.sort(super().values(rng).reshape(-1, 2, 2), 1).reshape(self.shape)
-
-
 def _sample(op_type: str, *inputs: Any, opset: int = 18, outputs: int = 1, **more: Any) -> Sample:
     return Sample(op_type, inputs, more, opset, outputs)
 
@@ -370,32 +363,6 @@ def _sampled() -> list[Sample]:
             *(Arg((1, 4, 7, 6), 2), numbers(2, 4, 2, 2), numbers(1, 8, 5, 4)),
             opset=22,
             dilations=[2, 2],
-        ),
-    ]
-    regions = np.array(
-        [[0, 0, 9, 7], [3.5, 1.2, 8.1, 6], [-4, -3, 5, 20], [7, 7, 7.2, 7.4], [2, 3, 1, 1]],
-        np.float32,
-    )
-    images = np.array([0, 1, 1, 0, 1])
-    size = {"output_height": 3, "output_width": 2, "sampling_ratio": 2}
-    computed = Arg((5, 4), None, low=-3, high=12)
-    samples += [
-        _sample("RoiAlign", pixels, regions, images, opset=16, **size),
-        _sample("RoiAlign", pixels, computed, images, opset=16, spatial_scale=0.5, **size),
-        _sample("RoiAlign", pixels, computed, images, opset=10, spatial_scale=0.5, **size),
-        _sample("RoiAlign", pixels, regions, images, opset=16, mode="max", **size),
-        _sample("RoiAlign", pixels, regions[:1], images[:1], opset=16, output_height=2),
-        *(
-            _sample("RoiAlign", x, where, of, opset=opset, output_height=3, output_width=2)
-            for x, where, of, opset in (
-                (pixels, regions, images, 16),
-                (pixels, computed, images, 10),
-                (pixels, computed, Arg((5,), None, "int64", 0, 1), 10),
-                (MAP, Arg((6, 4), None, low=-1, high=6), np.zeros(6, np.int64), 10),
-                (pixels, Corners((5, 4), low=-90, high=90), images, 16),
-                (pixels, Arg((5, 4), low=-2000, high=2000), images, 10),
-                (pixels, regions[:4] * 400, images[:4], 16),
-            )
         ),
     ]
     return samples

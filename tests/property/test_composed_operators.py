@@ -163,6 +163,7 @@ CHOOSING = frozenset(
         "GatherElements",
         "GatherND",
         "MaxPool",
+        "RoiAlign",
         "ScatterElements",
         "ScatterND",
         "TopK",

@@ -64,12 +64,6 @@ BYTES, PRODUCT = np.zeros((2, 1, 8), np.uint8), {"K": 5, "N": 2, "block_size": 1
         ("DeformConv", (MAP, ones(2, 3, 1, 1), ones(1, 2, 6, 5)), {}, "for 4 channels"),
         ("RoiAlign", (MAP, ones(2, 5), np.array([0, 0])), {}, "4 numbers a region"),
         ("RoiAlign", (MAP, ones(2, 4), np.array([0])), {}, "numbers of images for 2 regions"),
-        (
-            "RoiAlign",
-            (MAP, Tensor("r", (2, 4)), np.array([0, 0])),
-            {"mode": "max"},
-            "depends on the size of each region; export with sampling_ratio=2",
-        ),
         ("MaxRoiPool", (MAP, ones(2, 4)), {"pooled_shape": (1, 1)}, "5 numbers a region"),
         ("MaxRoiPool", (MAP, ones(2, 5)), {"pooled_shape": (0, 1)}, "two numbers above 0"),
         ("DFT", (MAP,), {}, "last axis of 1 .real. or 2 .complex."),

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED, WALKED = range(10)
+ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED, WALKED, ALIGNED = range(11)
 """Forms of the text."""
 
 
@@ -226,6 +226,10 @@ _ALONE: Mapping[str, Mapping[str, str]] = MappingProxyType(
             **_typed(_TYPES["f32"]),
         },
         **{f"walked_{t}": {"FORM": str(WALKED), **_typed(_TYPES[t])} for t in ("f32", "f64")},
+        **{
+            f"aligned_{t}": {"FORM": str(ALIGNED), **_typed(_TYPES[t])}
+            for t in ("f16", "f32", "f64")
+        },
     }
 )
 

@@ -551,6 +551,34 @@ def _walked(
     )
 
 
+def _aligned(
+    x: np.ndarray,
+    regions: np.ndarray,
+    images: np.ndarray,
+    bins: tuple[int, int],
+    first: int,
+    samples: int,
+    maxima: bool,
+    half: bool,
+    scale: float,
+    out: np.ndarray,
+) -> list[_Draft]:
+    """Regions of maps; strides of b number the bins of all regions, from the first row here on."""
+    (count, channels, rows, columns), to = out.shape, out.strides
+    across = x.strides[0] // x.itemsize
+    numbers = [*x.shape[2:], *bins, first, maxima, half, x.shape[0], across]
+    index = np.array([*numbers, np.float32(scale).view(np.int32)], np.int32)
+    dims = (
+        (count, 0, bins[0] * columns, 0, to[0]),
+        (rows, 0, columns, 0, to[2]),
+        (columns, 0, 1, 0, to[3]),
+        (channels, x.strides[1], 0, 0, to[1]),
+    )
+    along = samples, x.strides[2], x.strides[3]
+    operands = x, regions, images
+    return [_Draft(f"aligned_{type_suffix(x.dtype)}", dims, out, operands, index, along)]
+
+
 def _position(name: str) -> Callable[..., list[_Draft]]:
     def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[_Draft]:
         axis %= array.ndim
@@ -591,5 +619,6 @@ _FUNCTIONS: dict[Any, Callable[..., list[_Draft]]] = {
     primitives.nonzero: _nonzero,
     primitives.suppress_boxes: _suppressed,
     primitives.walk_trees: _walked,
+    primitives.align_regions: _aligned,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

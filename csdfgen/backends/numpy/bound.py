@@ -118,7 +118,7 @@ _NAMES: dict[Any, str] = {
     primitives.negative: "negative", primitives.einsum: "einsum", primitives.look_up: "looked_up",
     primitives.pick_elements: "picked", primitives.scatter: "scattered", primitives.rank_elements: "ranked",
     primitives.nonzero: "nonzero", primitives.suppress_boxes: "suppressed",
-    primitives.walk_trees: "walked",
+    primitives.walk_trees: "walked", primitives.align_regions: "aligned",
 }  # fmt: skip
 """Functions that are no ufuncs -> their kernels."""
 

@@ -197,4 +197,78 @@ BODY(NAME, loop)
         }
     }
 }
+#elif FORM == 10 /* places of bins of regions, see csdf_aligned_f32; b numbers the bins of all regions */
+#ifdef __OPENCL_VERSION__
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+typedef struct OWN(bin) {
+    W start, apart;
+    int32_t from, to, number;
+} OWN(bin);
+
+DEVICE int32_t OWN(whole)(W x, int32_t most)
+{
+    return x < (W)most ? x > 0 ? (int32_t)x : 0 : x == x ? most : 0;
+}
+
+DEVICE OWN(bin) OWN(places)(GLOBAL const int32_t *index, GLOBAL const T *corner, int axis, int32_t number, int32_t count)
+{
+    const W half_ = index[6] ? 0.5f : 0, by = AS_FLOAT((uint32_t)index[9]);
+    const W start = READ(corner[1 - axis]) * by - half_, stop = READ(corner[3 - axis]) * by - half_;
+    const W size = (!index[6] && stop - start < 1 ? 1 : stop - start) / (W)index[2 + axis];
+    OWN(bin) found;
+    found.start = start + size * (W)number;
+    found.number = count ? count : OWN(whole)(ceil(size), 1 << 30);
+    found.apart = size / (W)(found.number ? found.number : 1);
+    found.from = count ? 0 : OWN(whole)((-1 - found.start) / found.apart - 1, found.number);
+    found.to = count ? count : OWN(whole)((W)found.from + (W)(index[axis] + 1) / found.apart + 4, found.number);
+    return found;
+}
+
+DEVICE int OWN(around)(OWN(bin) bin, int32_t k, int32_t length, int32_t *low, W *share)
+{
+    W at = bin.start + ((W)k + 0.5f) * bin.apart;
+    if (!(at >= -1 && at <= (W)length))
+        return 0;
+    at = at > 0 ? at < (W)(length - 1) ? at : (W)(length - 1) : 0;
+    *low = (int32_t)at;
+    *share = at - (W)*low;
+    return 1;
+}
+
+BODY(NAME, loop)
+{
+    GLOBAL const int32_t *index = AT(const int32_t, step->index);
+    GLOBAL const int64_t *images = AT(const int64_t, step->c);
+    const int64_t along = step->along, by = step->out_along;
+    const int32_t maxima = index[5], bins = index[2] * index[3];
+    EVERY_ELEMENT {
+        const spot at = now.at;
+        const int64_t number = at.b - start.b, region = number / bins;
+        const int32_t bin = (int32_t)(number % bins);
+        GLOBAL const T *corner = (GLOBAL const T *)start.b + 4 * region;
+        const OWN(bin) rows = OWN(places)(index, corner, 0, index[4] + bin / index[3], step->count);
+        const OWN(bin) columns = OWN(places)(index, corner, 1, bin % index[3], step->count);
+        const int64_t image = images[region] < 0 ? 0 : images[region] < index[7] ? images[region] : index[7] - 1;
+        GLOBAL const char *map = at.a + image * index[8] * (int64_t)sizeof(T);
+        W total = 0, y, x;
+        int32_t row, column;
+        int some = (int64_t)(rows.to - rows.from) * (columns.to - columns.from) < (int64_t)rows.number * columns.number;
+        for (int32_t i = rows.from; i < rows.to; i++)
+            for (int32_t k = columns.from; k < columns.to; k++) {
+                const int there = OWN(around)(rows, i, index[0], &row, &y) & OWN(around)(columns, k, index[1], &column, &x);
+                for (int32_t one = 0; one < (there ? 4 : maxima); one++) {
+                    W value = 0;
+                    if (there) {
+                        const int32_t low = row + (one > 1 && row + 1 < index[0]), side = column + (one % 2 && column + 1 < index[1]);
+                        value = (one > 1 ? y : 1 - y) * (one % 2 ? x : 1 - x) * READ(GET(T, map + low * along + side * by));
+                    }
+                    total = !maxima ? total + value : !some || value > total || value != value ? value : total;
+                    some = 1;
+                }
+            }
+        const W all = (W)rows.number * (W)columns.number;
+        PUT(T, at.out) = WRITE((maxima || all < 1 ? total : total / all));
+    }
+}
 #endif

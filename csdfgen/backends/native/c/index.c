@@ -1,6 +1,7 @@
 /* Places that are computed: csdf_pick_BYTES, csdf_put_at_BYTES, csdf_OPERATION_at_TYPE read or write elements
  * at them, csdf_largest_TYPE and csdf_smallest_TYPE find them.
  * csdf_nonzero and csdf_suppressed find coordinates, as many as there are; rows behind them are -1.
+ * csdf_aligned_TYPE reads maps at places between elements.
  *
  * Places are `count` numbers of 64 bits, one after the other, each within the array that it is a place of.
  */
@@ -351,3 +352,101 @@ enum { WALKED = 4 }; /* trees at the same time, as each walk waits for memory */
 
 WALK(f32, float)
 WALK(f64, double)
+
+/* Means, or maxima, of places spread evenly over bins of regions of maps, as RoiAlign has them. a: maps, `along` bytes from row
+ * to row and `out_along` from column to column; b: corners x, y, x, y of regions; c: the number of the map of each. dims:
+ * regions, rows, columns, channels. count: places of a bin along an axis, 0: the size of the bin, rounded up. index: rows and
+ * columns of maps, bins of a region along both, the first row of bins, whether maxima are taken, whether elements are at halves,
+ * maps, elements from one to the next, and the bits of what corners are multiplied by. Corners are stored: contracted with
+ * sums, they would be rounded in another way than elsewhere. */
+#define ALIGN(short, type, wide, read, write) \
+    typedef struct bin_##short { \
+        wide start, apart; \
+        int32_t from, to, number; /* places: those that may be on the map, all */ \
+    } bin_##short; \
+    static inline int32_t whole_##short(wide x, int32_t most) { return x < (wide)most ? x > 0 ? (int32_t)x : 0 : x == x ? most : 0; } \
+    /* The places of a bin along an axis, 0: rows. */ \
+    static bin_##short places_##short(const csdf_strided *one, const type *corner, int axis, int32_t number) \
+    { \
+        const int32_t *index = one->index, length = index[axis]; \
+        const wide half = index[6] ? 0.5f : 0; \
+        volatile wide start = read(corner[1 - axis]) * csdf_float_of((uint32_t)index[9]); \
+        volatile wide stop = read(corner[3 - axis]) * csdf_float_of((uint32_t)index[9]); \
+        start -= half; \
+        stop -= half; \
+        wide size = stop - start; \
+        if (!index[6] && size < 1) \
+            size = 1; \
+        size /= (wide)index[2 + axis]; \
+        bin_##short found = {start + size * (wide)number, 0, 0, one->count, one->count}; \
+        if (!one->count) { \
+            found.number = whole_##short((wide)ceil(size), 1 << 30); \
+            if (found.number) { /* those far beyond the map are left out */ \
+                found.apart = size / (wide)found.number; \
+                found.from = whole_##short((-1 - found.start) / found.apart - 1, found.number); \
+                found.to = whole_##short((wide)found.from + (wide)(length + 1) / found.apart + 4, found.number); \
+            } \
+        } else \
+            found.apart = size / (wide)one->count; \
+        return found; \
+    } \
+    /* The two elements around a place, and the share of the second; 0 beyond the map. */ \
+    static inline int around_##short(const bin_##short *bin, int32_t k, int32_t length, int32_t *low, wide *share) \
+    { \
+        wide at = bin->start + ((wide)k + 0.5f) * bin->apart; \
+        if (!(at >= -1 && at <= (wide)length)) \
+            return 0; \
+        at = at > 0 ? at < (wide)(length - 1) ? at : (wide)(length - 1) : 0; \
+        *low = (int32_t)at; \
+        *share = at - (wide)*low; \
+        return 1; \
+    } \
+    static wide mixed_##short(const csdf_strided *one, const char *map, const bin_##short *rows, const bin_##short *columns) \
+    { \
+        const int32_t *index = one->index, maxima = index[5]; \
+        const int part = (int64_t)(rows->to - rows->from) * (columns->to - columns->from) < (int64_t)rows->number * columns->number; \
+        wide total = 0, y, x; \
+        int32_t row, column, some = part; \
+        for (int32_t i = rows->from; i < rows->to; i++) \
+            for (int32_t k = columns->from; k < columns->to; k++) { \
+                const int there = around_##short(rows, i, index[0], &row, &y) & around_##short(columns, k, index[1], &column, &x); \
+                for (int32_t corner = 0; corner < (there ? 4 : maxima); corner++) { \
+                    wide value = 0; \
+                    if (there) { \
+                        const int32_t low = row + (corner > 1 && row + 1 < index[0]), side = column + (corner % 2 && column + 1 < index[1]); \
+                        value = (corner > 1 ? y : 1 - y) * (corner % 2 ? x : 1 - x); \
+                        value *= read(CSDF_AT(type, map + low * one->along + side * one->out_along)); \
+                    } \
+                    total = !maxima ? total + value : !some || value > total || value != value ? value : total; \
+                    some = 1; \
+                } \
+            } \
+        const wide number = (wide)rows->number * (wide)columns->number; \
+        return maxima || number < 1 ? total : total / number; \
+    } \
+    void csdf_aligned_##short(const void *step); \
+    void csdf_aligned_##short(const void *step) \
+    { \
+        const csdf_strided *one = step; \
+        const csdf_dim *dims = one->dims; \
+        const int32_t *index = one->index; \
+        const int64_t *images = one->c; \
+        for (ptrdiff_t n = 0; n < dims[0].size; n++) { \
+            const type *corner = (const type *)one->b + 4 * n; \
+            const int64_t image = images[n] < 0 ? 0 : images[n] < index[7] ? images[n] : index[7] - 1; \
+            const char *map = (const char *)one->a + image * index[8] * (ptrdiff_t)sizeof(type); \
+            for (ptrdiff_t row = 0; row < dims[1].size; row++) { \
+                const bin_##short rows = places_##short(one, corner, 0, index[4] + (int32_t)row); \
+                for (ptrdiff_t column = 0; column < dims[2].size; column++) { \
+                    const bin_##short columns = places_##short(one, corner, 1, (int32_t)column); \
+                    char *out = (char *)one->out + n * dims[0].out + row * dims[1].out + column * dims[2].out; \
+                    for (ptrdiff_t c = 0; c < dims[3].size; c++) \
+                        CSDF_TO(type, out + c * dims[3].out) = write(mixed_##short(one, map + c * dims[3].a, &rows, &columns)); \
+                } \
+            } \
+        } \
+    }
+
+ALIGN(f16, csdf_f16, float, csdf_from_f16, csdf_to_f16)
+ALIGN(f32, float, float, CSDF_AS_IT_IS, CSDF_AS_IT_IS)
+ALIGN(f64, double, double, CSDF_AS_IT_IS, CSDF_AS_IT_IS)
