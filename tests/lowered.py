@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from csdfgen.backends.native.threads import divide_among_threads
 from csdfgen.model.formats import Format
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Backend, Code, Port, Step, Storage, View
+from csdfgen.program.steps import Backend, Code, Port, Step, Storage, Touched, View
 
 __all__ = ["Lowered", "bound_step", "lowered", "prepared", "run_step", "shared_kernels"]
 
@@ -23,6 +23,7 @@ class Lowered:
     instructions: Sequence[Instruction]
     constants: Constants
     ports: Sequence[Port] = ()
+    touched: Mapping[int, Touched] = field(default_factory=dict)
 
 
 def lowered(kernels: Backend, step: Step, sizes: Mapping[str, int]) -> Lowered:

@@ -19,7 +19,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -36,7 +36,17 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import ensure_checked
 from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.program.instructions import KEEPER, Constants, Instruction, Once, Ref, Unpacked
-from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
+from csdfgen.program.steps import (
+    Backend,
+    Move,
+    Port,
+    Scratchpad,
+    Span,
+    Step,
+    Touched,
+    View,
+    structures,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +125,39 @@ class Program:
     joins: Mapping[int, tuple[Condition, ...]]
     compared: Mapping[int, tuple[tuple[View, str], ...]]
     repeats: Repeats | None = None
+
+    @cached_property
+    def touched(self) -> dict[int, Touched]:
+        """See `Code.touched`: what the firing touches that has an instruction."""
+        found: dict[int, Touched] = {}
+        for number, one in enumerate(self.firings):
+            if isinstance(one, Feed):
+                both = Touched((), _spans(one.target), number)
+            elif one is not None:
+                pad = one.workspace
+                own = ((pad.pool, pad.offset, pad.offset + pad.size),) if pad.size else ()
+                both = Touched(_spans(*one.inputs), _spans(*one.outputs, *one.states) + own)
+            else:
+                continue
+            found |= dict.fromkeys(self.code[number], both)
+        for given, numbers in zip(self.deliveries, self.stores, strict=True):
+            found |= dict.fromkeys(numbers, Touched(_spans(*(one.source for one in given)), ()))
+        return found
+
+
+def _spans(*views: View | None) -> tuple[Span, ...]:
+    """The bytes of the rows of views."""
+    return tuple(
+        (
+            one.pool,
+            one.rows[start],
+            one.rows[stop - 1] + _reach(one.shape, one.strides, one.format.itemsize),
+        )
+        for view in views
+        if view is not None
+        for one in view.pieces or (view,)
+        for start, stop in one.runs
+    )
 
 
 _LOG = logging.getLogger(__name__)

@@ -294,6 +294,30 @@ class Compiling(Protocol):
         """Write a program; returns the bytes of the file. Raises PlanError, InputError."""
 
 
+Span = tuple[str, int, int]
+"""Bytes: their pool, the first one, and behind the last."""
+
+
+class Touched(NamedTuple):
+    """The bytes that an instruction touches. feed: the firing of an input that it is of, whose instructions write bytes of
+    their own; else -1.
+    """
+
+    read: tuple[Span, ...]
+    written: tuple[Span, ...]
+    feed: int = -1
+
+    def meets(self, other: Touched) -> bool:
+        """Whether one writes what the other touches."""
+        if self.feed == other.feed >= 0:
+            return False
+        return _meet(self.written, other.written + other.read) or _meet(self.read, other.written)
+
+
+def _meet(some: Sequence[Span], others: Sequence[Span]) -> bool:
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others)
+
+
 class Code(Protocol):
     """What a backend needs of a program: see `csdfgen.lowering.program.Program`."""
 
@@ -308,6 +332,9 @@ class Code(Protocol):
 
     @property
     def ports(self) -> Sequence[Port]: ...
+    @property
+    def touched(self) -> Mapping[int, Touched]:
+        """Of instructions, by their numbers; of others it is not known."""
 
 
 class WholeCode(Code, Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from typing import Any
@@ -18,6 +19,7 @@ from csdfgen.backends import registry
 from csdfgen.backends.native import bound, families, strided, threads
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
+from csdfgen.backends.native.structures import structure
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import load_backend, resolve_backend
 from csdfgen.errors import InputError, PlanError, ToolError
@@ -249,6 +251,35 @@ def test_threads_share_a_frame(count: int) -> None:
             np.testing.assert_array_equal(got, want[name])
 
 
+@pytest.mark.parametrize("name", ["resnet8@96x96", "squeezenet1_1@64x64", "unet@32x32"])
+@pytest.mark.parametrize("worth", [1, 5_000])
+def test_parts_of_a_section_in_any_order(
+    name: str, worth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of a section reads or overwrites what another part writes: the last ones first are the whole frame, too. Some
+    sections are of several instructions.
+    """
+    joined = 0
+
+    def backwards(team: threads.Team, sections: Any, count: int) -> None:
+        nonlocal joined
+        for some in sections[:count]:
+            first = (ctypes.c_int32 * (some.parts + 1)).from_address(some.first)
+            joined += some.parts > 1 and first[some.parts] > some.parts
+            for k in reversed(range(some.parts)):
+                at = some.records + first[k] * structure("csdf_record").size
+                team._library.run(at, first[k + 1] - first[k])
+
+    monkeypatch.setattr(threads, "_WORTH", worth)
+    plan = csdfgen.plan(csdfgen.load(f"zoo:{name}", batch=2), backend="native", rows=4)
+    x = _RNG.standard_normal(plan.network.whole_shape(plan.network.inputs[0])).astype(np.float32)
+    want = runtime.compile(plan)(x)
+    monkeypatch.setattr(threads.Team, "_run", backwards)
+    for output, got in runtime.compile(plan, threads=3)(x).items():
+        np.testing.assert_array_equal(got, want[output])
+    assert joined > 5
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_of_a_kernel_are_the_whole(seed: int) -> None:
     """Winograd's kernels, depthwise ones, pools and maps: the same to the last bit in one part or several."""
@@ -323,8 +354,10 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(threads, "_SECOND", 0)  # each weight is read by one thread
     seen: set[str] = set()
 
-    def recorded(made: Instruction, parts: int, constants: Constants) -> list[list[Instruction]]:
-        found = threads.divide_among_threads(made, parts, constants)
+    def recorded(
+        made: Instruction, parts: int, constants: Constants, together: int
+    ) -> list[list[Instruction]]:
+        found = threads.divide_among_threads(made, parts, constants, together)
         if found != [[made]]:
             seen.add(made.kernel)
         return found

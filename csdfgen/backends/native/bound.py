@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,12 @@ from csdfgen.backends.native.structures import (
     list_slots,
     structure,
 )
-from csdfgen.backends.native.threads import Team, divide_among_threads
+from csdfgen.backends.native.threads import (
+    Team,
+    arrange_sections,
+    count_together,
+    divide_among_threads,
+)
 from csdfgen.backends.numpy.arrays import HostMemory, place_rows
 from csdfgen.backends.numpy.bound import BLAS, bind_call, call_all
 from csdfgen.program.instructions import (
@@ -38,7 +43,7 @@ from csdfgen.program.instructions import (
     find_row_pool,
     get_address,
 )
-from csdfgen.program.steps import Awaiting, Call, Code, Move
+from csdfgen.program.steps import Awaiting, Call, Code, Move, Touched
 
 Transfer = structure("csdf_transfer").record
 Signal = structure("csdf_signal").record
@@ -93,10 +98,13 @@ class NativeBound:
     ) -> None:
         self._library, self._team, self._memory = library, team, memory
         sections = [[[one]] for one in program.instructions]
+        self._touched: Mapping[int, Touched] = {}
         if team is not None:
-            constants = constants.copy()  # parts of steps have tables of their own
+            constants, self._touched = constants.copy(), program.touched  # parts have tables
+            together = count_together(self._touched)
             sections = [
-                divide_among_threads(one, team.threads, constants) for one in program.instructions
+                divide_among_threads(one, team.threads, constants, together.get(number, 1))
+                for number, one in enumerate(program.instructions)
             ]
         self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
         self._here: list[Any] = list(self._ports)
@@ -113,16 +121,17 @@ class NativeBound:
         addresses = Addresses(constants, pools, weight)
         self._addresses, self._kept = addresses, constants
         self._numpy: dict[int, list[Call]] = {}
-        self._first: list[list[int]] = []  # records of the sections of each, and behind the last
+        self._spans: list[list[range]] = []  # records of the sections of each
         native: list[Instruction] = []
         for number, some in enumerate(sections):
-            self._first.append([len(native)])
+            self._spans.append([])
             for parts in some:
+                first = len(native)
                 if library.has(parts[0].kernel):
                     native += parts
                 else:
                     self._numpy[number] = [bind_call(one, memory, constants) for one in parts]
-                self._first[-1].append(len(native))
+                self._spans[-1].append(range(first, len(native)))
         self._records = self._recorded(native, addresses)
         self._instructions = program.instructions
         if self._numpy:
@@ -191,8 +200,7 @@ class NativeBound:
 
     def _chained(self, numbers: Sequence[int]) -> Call:
         """One call for instructions of native code that follow each other."""
-        spans = [span for n in numbers for span in pairwise(self._first[n])]
-        order = [k for first, stop in spans for k in range(first, stop)]
+        order, sections = arrange_sections(numbers, self._spans, self._touched)
         table: Any = np.ascontiguousarray(self._records[order])
         if self._team is None:
             # the argument keeps the table alive
@@ -200,7 +208,7 @@ class NativeBound:
                 (ctypes.c_char * table.nbytes).from_buffer(table),
                 len(table),
             )
-        return self._team.call(get_address(table), [stop - first for first, stop in spans], table)
+        return self._team.sections(get_address(table), sections, table)
 
     def self_timed(self, lists: Sequence[Sequence[Awaiting]]) -> Callable[[], None] | None:
         """See `SelfTimed`: a thread of the team for each list, and a counter for each thread."""

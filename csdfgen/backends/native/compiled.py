@@ -12,7 +12,7 @@ import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_size_t, c_uint64, c_void_p
 from functools import cached_property
-from itertools import accumulate, groupby, product
+from itertools import accumulate, groupby, pairwise, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,16 @@ from csdfgen.backends.native.structures import (
     instruction,
     structure,
 )
-from csdfgen.backends.native.threads import divide_among_threads, list_sections
+from csdfgen.backends.native.threads import (
+    arrange_sections,
+    count_together,
+    divide_among_threads,
+)
 from csdfgen.errors import PlanError
 from csdfgen.files import COMPILED, replace_file
 from csdfgen.ops.base import align_size
 from csdfgen.program.instructions import Instruction, Ref, get_address
-from csdfgen.program.steps import End, View, WholeCode
+from csdfgen.program.steps import End, Touched, View, WholeCode
 
 _SUMMED = 16
 """The first byte that the checksum counts."""
@@ -172,12 +176,17 @@ class _Compiled:
             *self.looks.made,
             *self._shifts(repeats.rows if repeats else ()),
         )
-        shared = [divide_among_threads(one, threads, self.constants) for one in whole]
+        self._touched = program.touched if threads > 1 else dict[int, Touched]()
+        together = count_together(self._touched)
+        shared = [
+            divide_among_threads(one, threads, self.constants, together.get(number, 1))
+            for number, one in enumerate(whole)
+        ]
         self.instructions = [one for sections in shared for parts in sections for one in parts]
         self.sections: list[tuple[int, int, int]] = []
         self.firsts: list[int] = []
-        self._parts = [[len(parts) for parts in sections] for sections in shared]
-        self._first = [0, *accumulate(map(sum, self._parts))]
+        records = iter(pairwise(accumulate((len(p) for some in shared for p in some), initial=0)))
+        self._spans = [[range(*next(records)) for _ in some] for some in shared]
         if repeats is None:
             self._add_firings(0, len(program.code))
             return
@@ -213,11 +222,9 @@ class _Compiled:
     def _put(self, numbers: Sequence[int]) -> None:
         """Sections of instructions that follow each other."""
         begin = len(self.order)
-        for number in numbers:
-            self.order += range(self._first[number], self._first[number + 1])
-        for start, first in list_sections(
-            count for number in numbers for count in self._parts[number]
-        ):
+        order, sections = arrange_sections(numbers, self._spans, self._touched)
+        self.order += order
+        for start, first in sections:
             self.sections.append((begin + start, len(self.firsts), len(first) - 1))
             self.firsts += first
 

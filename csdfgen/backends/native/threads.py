@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
@@ -37,7 +38,7 @@ from csdfgen.backends.native.structures import (
 )
 from csdfgen.errors import InputError, option
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref
-from csdfgen.program.steps import Call
+from csdfgen.program.steps import Call, Touched
 
 ConvShare = structure("csdf_conv_share").record
 
@@ -59,13 +60,22 @@ _COLUMNS = 8
 _MOVED = 8
 """Multiply-accumulates that take as long as one element of a map."""
 
+_COPIED = 24
+"""Multiply-accumulates that take as long as one element between an array and memory, in another order."""
+
 _DEPTHWISE = 3
 """Multiply-accumulates that take as long as one of a depthwise layer: it waits for what it loads."""
 
 _POWERS = 16
 """Multiply-accumulates that take as long as an element of a softmax or of a normalization."""
 
+_TOGETHER = 64
+"""Most instructions of a section."""
+
 _FLOAT, _ALIGNMENT = 4, 64
+
+Spans = Sequence[Sequence[range]]
+"""Of each instruction the records of the parts of its sections."""
 
 
 class Team:
@@ -96,13 +106,6 @@ class Team:
         self._end.detach()
         self._team = None
 
-    def call(self, table: int, parts: Sequence[int], kept: object) -> Call:
-        """The call that works off records, so many of each instruction in turn: those of one at the same time.
-
-        table: address of the first one.
-        """
-        return self.sections(table, list_sections(parts), kept)
-
     def sections(
         self, table: int, sections: Sequence[tuple[int, Sequence[int]]], kept: object
     ) -> Call:
@@ -121,22 +124,74 @@ class Team:
         return self._run, (made, len(sections))
 
 
-def list_sections(parts: Iterable[int]) -> list[tuple[int, list[int]]]:
-    """The sections of records, so many of each instruction in turn: the first record, and from there the first of every part,
-    and behind the last.
+def arrange_sections(
+    numbers: Iterable[int], spans: Spans, touched: Mapping[int, Touched]
+) -> tuple[list[int], list[tuple[int, list[int]]]]:
+    """Records in the order in which threads take them, and their sections: the place of the first record, and from there the
+    first of every part, and behind the last. Instructions that follow each other, and of which none touches what another one
+    writes, are one section: their first parts, their second ones, and so on.
 
-    >>> list_sections([1, 1, 2, 1])
-    [(0, [0, 2]), (2, [0, 1, 2]), (4, [0, 1])]
+    numbers: of instructions; spans: the records of the parts of each, in one section or in several.
+
+    >>> rows = [Touched((), (("arena", at, at + 8),)) for at in (0, 8, 8)]
+    >>> arrange_sections(range(3), [[range(2)], [range(2, 4)], [range(4, 5)]], dict(enumerate(rows)))
+    ([0, 2, 1, 3, 4], [(0, [0, 2, 4]), (4, [0, 1])])
     """
-    found: list[tuple[int, list[int]]] = []
-    start = 0
-    for count in parts:
-        if count == 1 and found and len(found[-1][1]) == 2:
-            found[-1][1][1] += 1  # goes on where the one before ends
+    order: list[int] = []
+    sections: list[tuple[int, list[int]]] = []
+
+    def take(parts: Sequence[Sequence[int]]) -> None:
+        if len(parts) == 1 and sections and len(sections[-1][1]) == 2:
+            sections[-1][1][1] += len(parts[0])  # goes on where the one before ends
         else:
-            found.append((start, [*range(count + 1)]))
-        start += count
-    return found
+            sections.append((len(order), [0, *accumulate(map(len, parts))]))
+        order.extend(record for part in parts for record in part)
+
+    for group in group_independent(numbers, touched):
+        some = [spans[number] for number in group]
+        most = max(len(parts) for sections_of in some for parts in sections_of)
+        if len(group) > 1 and most > 1 and all(len(one) == 1 for one in some):
+            take(_beside([one[0] for one in some], most))
+        else:
+            for parts in (parts for sections_of in some for parts in sections_of):
+                take([[record] for record in parts])
+    return order, sections
+
+
+def _beside(some: Sequence[range], most: int) -> list[list[int]]:
+    """The parts of instructions in so many parts; those of fewer go around."""
+    parts: list[list[int]] = [[] for _ in range(most)]
+    turn = 0
+    for one in some:
+        first, turn = (0, turn) if len(one) == most else (turn, turn + len(one))
+        for k, record in enumerate(one, first):
+            parts[k % most].append(record)
+    return parts
+
+
+def group_independent(
+    numbers: Iterable[int], touched: Mapping[int, Touched]
+) -> Iterator[list[int]]:
+    """Instructions that follow each other, in groups of which none touches what another one writes."""
+    group: list[int] = []
+    for number in numbers:
+        one = touched.get(number)
+        apart = one is not None and len(group) < _TOGETHER
+        if group and not (apart and not any(_meets(one, touched.get(k)) for k in group)):
+            yield group
+            group = []
+        group.append(number)
+    yield from [group] if group else ()
+
+
+def _meets(one: Touched | None, other: Touched | None) -> bool:
+    return one is None or other is None or one.meets(other)
+
+
+def count_together(touched: Mapping[int, Touched]) -> dict[int, int]:
+    """Instruction -> how many are in its group: numbers are in the order in which instructions are executed first."""
+    groups = group_independent(sorted(touched), touched)
+    return {number: len(group) for group in groups for number in group}
 
 
 _TEAMS: weakref.WeakSet[Team] = weakref.WeakSet()
@@ -152,15 +207,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def divide_among_threads(
-    made: Instruction, threads: int, constants: Constants
+    made: Instruction, threads: int, constants: Constants, together: int = 1
 ) -> list[list[Instruction]]:
     """The parts of an instruction, at most one a thread, in one section or in several, one after the other; itself alone where
-    that is not worth it. constants: to which tables of parts are added.
+    that is not worth it. constants: to which tables of parts are added. together: instructions of a section.
     """
+
+    def share(work: int) -> int:
+        return min(threads, work * together // _WORTH)
+
     split = _SPLITS.get(made.kernel)
     if split is None:
         return [[made]]
-    found = split(made.kernel, get_record(made), threads, constants)
+    found = split(made.kernel, get_record(made), share, constants)
     sections = found if found and isinstance(found[0], list) else [found]
     return [
         [one if isinstance(one, Instruction) else instruction(made.kernel, one) for one in parts]
@@ -169,14 +228,18 @@ def divide_among_threads(
     ] or [[made]]
 
 
-def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+_Share = Callable[[int], int]
+"""Parts of a step, at most one a thread, by its multiply-accumulates."""
+
+
+def _convolution(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Columns, or channels: panels of them, or whole groups."""
     (layer,), out = constants.rows_of(step.layer), step.out
     taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
     work = out.count * out.columns * out.channels * taps
     alone = kernel.startswith("depthwise")
     work *= _DEPTHWISE if alone else 1
-    parts = min(threads, work // _WORTH)
+    parts = share(work)
     bytes_each = 1 if kernel.endswith("bytes_of") else 2 if kernel.endswith("f16_of") else _FLOAT
     weights = bytes_each * taps * layer.out_channels
     size = PANEL if alone or layer.groups == 1 else layer.out_channels // layer.groups
@@ -216,7 +279,7 @@ def _behind(place: Ref, shift: int) -> Ref:
     return Ref(place.pool, place.offset + shift)
 
 
-def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> list[list[Any]]:
+def _in_points(kernel: str, step: Any, share: _Share, constants: Constants) -> list[list[Any]]:
     """Of Winograd's kernels: tiles of a row with their share of the workspace, where the weights stay in a near cache; else
     stages in the same workspace: some of the tiles to points, products at some of the points, some of the tiles back. So
     every weight is read by one thread.
@@ -224,9 +287,7 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
     (layer,), out = constants.rows_of(step.layer), step.out
     wide, tile = layer.kernel_w, step.tile
     ins, outs = layer.in_channels // layer.groups, layer.out_channels // layer.groups
-    parts = min(
-        threads, out.count * out.columns * out.channels * layer.kernel_h * wide * ins // _WORTH
-    )
+    parts = share(out.count * out.columns * out.channels * layer.kernel_h * wide * ins)
     if parts < 2 or not step.some:
         return []
     shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
@@ -270,11 +331,11 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
     ]
 
 
-def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _map(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Columns, or channels where all of a row is one pixel. Strides of bytes are in bytes."""
     by_columns = step.columns > 1
     whole = step.columns if by_columns else step.channels
-    parts = min(threads, step.count * step.columns * step.channels * _MOVED // _WORTH, whole)
+    parts = min(share(step.count * step.columns * step.channels * _MOVED), whole)
     found = []
     of_bytes = kernel != "map_of"
     unit = 1 if of_bytes else _FLOAT
@@ -300,12 +361,34 @@ def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any
     return found
 
 
-def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _moved(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
+    """Columns of rows between an array and memory; what has none is divided along its longest axis."""
+    dims, axes = constants.rows_of(step.dims), constants.rows_of(step.axes)
+    if not dims:
+        return []
+    at = axes.index(1) if 1 in axes else len(axes) - 1
+    axis, (size, stride) = axes[at], dims[at][:2]
+    parts = min(share(prod(one.size for one in dims) * _COPIED), size)
+    starts, found = constants.rows_of(step.starts), []
+    for start, stop in _ranges(size, parts) if parts > 1 else ():
+        part = dims[at]._replace(size=stop - start)
+        first = [*starts[:axis], starts[axis] + start, *starts[axis + 1 :]]
+        found.append(
+            step._replace(
+                dims=constants.table("csdf_dim", [*dims[:at], part, *dims[at + 1 :]]),
+                starts=constants.table("int32_t", first),
+                memory=_behind(step.memory, start * stride),
+            )
+        )
+    return found
+
+
+def _pool(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Columns, or panels of channels."""
     source = step.source
     panels = source.channels // PANEL
     seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
-    parts = min(threads, seen * _MOVED // _WORTH)
+    parts = share(seen * _MOVED)
     size = _FLOAT if kernel == "pool_of" else 1
     if parts < 2 or max(panels, step.columns) < parts:
         return []
@@ -330,14 +413,11 @@ def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[An
     return found
 
 
-def _sum(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _sum(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Panels of channels of a sum over all pixels of bytes."""
     source = step.source
-    parts = min(
-        threads,
-        step.count * step.width * source.channels * _MOVED // _WORTH,
-        source.channels // PANEL,
-    )
+    work = step.count * step.width * source.channels * _MOVED
+    parts = min(share(work), source.channels // PANEL)
     return [
         step._replace(
             source=_from(source, first, count, 1, constants),
@@ -366,34 +446,34 @@ def _blocks(channels: int, parts: int, size: int = PANEL) -> list[tuple[int, int
     ]
 
 
-def _lines(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _lines(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Rows, of which each is computed by itself."""
     each = (
         step.lines * step.size if kernel == "normalize_of" else step.blocks * step.size * step.inner
     )
-    parts = min(threads, step.count, step.count * each * _POWERS // _WORTH)
+    parts = min(step.count, share(step.count * each * _POWERS))
     return [
         step._replace(count=stop - start, a=_behind(step.a, start), out=_behind(step.out, start))
         for start, stop in (_ranges(step.count, parts) if parts > 1 else ())
     ]
 
 
-def _standardized(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _standardized(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Panels of channels, where these share no mean across them."""
     size = max(PANEL, step.group)
     work = step.images * step.count * step.pixels * step.channels * _POWERS
-    parts = min(threads, step.channels // size, work // _WORTH)
+    parts = min(step.channels // size, share(work))
     if parts < 2 or size % PANEL or size % step.group:
         return []
     blocks = _blocks(step.channels, parts, size)
     return [step._replace(first=first, last=first + count) for first, count in blocks]
 
 
-def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _multiplied(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Pairs of matrices, or rows of the only one."""
     alone, work = step.groups == 1, step.groups * step.count * step.depth * step.columns
     apart = step.a_step != 1 or step.out_step != 1
-    parts = min(threads, step.count if alone else step.groups, work // _WORTH)
+    parts = min(step.count if alone else step.groups, share(work))
     parts = min(parts, step.rows) if apart else parts
     if parts < 2:
         return []
@@ -415,10 +495,10 @@ def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> l
     return found
 
 
-def _multiplied_bytes(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _multiplied_bytes(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Pairs of matrices, or, of fewer, panels of columns, with their share of the workspace."""
     panels = -(-step.columns // PANEL)
-    parts = min(threads, step.groups * step.count * step.depth * step.columns // _WORTH)
+    parts = share(step.groups * step.count * step.depth * step.columns)
     by_groups = step.groups >= parts
     parts = min(parts, step.groups if by_groups else panels)
     if parts < 2:
@@ -459,12 +539,12 @@ def _multiplied_bytes(kernel: str, step: Any, threads: int, constants: Constants
     return found
 
 
-def _contracted(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _contracted(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Matrices, or rows of the only one."""
     alone = step.groups == 1
     whole = step.height if alone else step.groups
     work = step.groups * step.count * step.height * step.width
-    parts = min(threads, whole, work // _WORTH)
+    parts = min(whole, share(work))
     found = []
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
         rows = start if alone else start * step.height
@@ -483,13 +563,13 @@ def _contracted(kernel: str, step: Any, threads: int, constants: Constants) -> l
     return found
 
 
-def _attended(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _attended(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Groups, or queries of the only one, where the workspace suffices for each part."""
     alone = step.groups == 1
     whole = step.count if alone else step.groups
     each = 1 if alone else step.count
     work = step.groups * step.count * step.keys * (step.channels + step.values)
-    parts = min(threads, whole, work // _WORTH)
+    parts = min(whole, share(work))
     at_once = min(step.queries, step.count)
     room = scratch_floats(step, at_once, step.block) // max(1, parts) * _FLOAT
     room = room // _ALIGNMENT * _ALIGNMENT
@@ -527,9 +607,9 @@ def _shifted(table: Ref, shift: int, constants: Constants) -> Ref:
     return constants.table(table.pool, [at if at == PADDING else at + shift for at in rows])
 
 
-def _product(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+def _product(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     summed = sum(constants.rows_of(step.sizes))
-    parts = min(threads, step.outputs // PANEL, step.count * summed * step.outputs // _WORTH)
+    parts = min(step.outputs // PANEL, share(step.count * summed * step.outputs))
     blocks = _blocks(step.outputs, parts) if parts > 1 else ()
     return [step._replace(channel=first, channels=count) for first, count in blocks]
 
@@ -544,7 +624,7 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-_SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
+_SPLITS: dict[str, Callable[[str, Any, _Share, Constants], list[Any]]] = {
     **dict.fromkeys(("conv_of", "conv_bf16_of", "conv_dots_of", "conv_f16_of"), _convolution),
     **dict.fromkeys(("conv_bytes_of", "byte_winograd_of"), _convolution),
     **dict.fromkeys(("depthwise_of", "depthwise_bytes_of"), _convolution),
@@ -555,6 +635,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     **dict.fromkeys(("average_bytes_of", "average_integers_of"), _pool),
     **dict.fromkeys(("sum_bytes_of", "sum_values_of", "sum_integers_of"), _sum),
     **dict.fromkeys(("normalize_of", "softmax_of", "softmax_bytes_of"), _lines),
+    "move": _moved,
     "standardize_of": _standardized,
     "multiply_of": _multiplied,
     "multiply_bytes_of": _multiplied_bytes,

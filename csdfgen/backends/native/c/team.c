@@ -11,8 +11,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { SPINS = 2000, YIELD = 64 };
+enum { PATIENCE = 1000000 /* nanoseconds */, YIELD = 64, PARTS = 8, LINE = 128 };
 
 /* A turn of a loop that waits. Two threads of a core share what it computes with: one that waits at full speed takes half of
  * it from the one that it waits for. */
@@ -23,15 +24,24 @@ static void relax(int32_t turn)
         sched_yield();
 }
 
+/* A thread, and the part of a section that is its own unless another thread is there first: the last turn in which that part was
+ * taken, and in which it ended. On lines of cache of its own. */
+typedef struct own_part {
+    uint64_t taken, done;
+    pthread_t thread;
+    csdf_team *team;
+    char apart[LINE - 2 * sizeof(uint64_t) - sizeof(pthread_t) - sizeof(csdf_team *)];
+} own_part;
+
 struct csdf_team {
-    pthread_t threads[CSDF_THREADS];
+    own_part parts[CSDF_THREADS]; /* the first one is of the thread that calls */
+    const csdf_section *section;
+    uint64_t ticket; /* the turn of the last section that was handed out, and how many parts it has */
+    char apart[LINE];
     pthread_mutex_t lock;
     pthread_cond_t work;
-    int32_t count;         /* threads beside the one that calls */
+    int32_t count; /* threads, with the one that calls */
     int32_t started;
-    const csdf_section *section;
-    uint64_t ticket;       /* sections handed out so far, and parts of the last one: how many, and the next to be taken */
-    int32_t done;          /* parts of the section that have ended */
     int32_t sleeping;
     int32_t ending;
 };
@@ -47,37 +57,44 @@ void csdf_post(const csdf_signal *step) { __atomic_store_n(step->counter, step->
 void csdf_await_of(const void *step) { csdf_await(step); }
 void csdf_post_of(const void *step) { csdf_post(step); }
 
-enum { PARTS = 16, TURN = 32, MASK = (1 << PARTS) - 1 };
-
 static void do_part(const csdf_section *section, int32_t part)
 {
     csdf_run(section->records + section->first[part], section->first[part + 1] - section->first[part]);
 }
 
-/* Takes parts of the section while there are any: whoever is there first, so that nobody waits for a thread
- * that has no processor. Returns the turn of the last ticket. While a part of a section is left to be taken, the
- * next section has not begun, so that the ticket that is exchanged belongs to the section that was read. */
-static uint32_t do_parts(csdf_team *team)
+/* Takes the own part of the section that was handed out last, then others that are left: so nobody waits for a thread that has
+ * no processor, and a thread meets the columns and channels that it had before. Returns the turn. A part that is taken keeps
+ * its section from ending, so that it is the section that is read then. */
+static uint64_t do_parts(csdf_team *team, int32_t own)
 {
-    for (;;) {
-        uint64_t ticket = __atomic_load_n(&team->ticket, __ATOMIC_ACQUIRE);
-        const int32_t part = (int32_t)(ticket & MASK), parts = (int32_t)(ticket >> PARTS & MASK);
-        const csdf_section *section = __atomic_load_n(&team->section, __ATOMIC_RELAXED);
-        if (part >= parts)
-            return (uint32_t)(ticket >> TURN);
-        if (__atomic_compare_exchange_n(&team->ticket, &ticket, ticket + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            do_part(section, part);
-            __atomic_add_fetch(&team->done, 1, __ATOMIC_RELEASE);
+    const uint64_t ticket = __atomic_load_n(&team->ticket, __ATOMIC_ACQUIRE), turn = ticket >> PARTS;
+    const int32_t parts = (int32_t)(ticket & ((1 << PARTS) - 1));
+    for (int32_t k = 0; k < parts; k++) {
+        const int32_t part = (own + k) % parts;
+        uint64_t last = __atomic_load_n(&team->parts[part].taken, __ATOMIC_RELAXED);
+        if (last < turn
+            && __atomic_compare_exchange_n(&team->parts[part].taken, &last, turn, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            do_part(__atomic_load_n(&team->section, __ATOMIC_RELAXED), part);
+            __atomic_store_n(&team->parts[part].done, turn, __ATOMIC_RELEASE);
         }
     }
+    return turn;
 }
 
-static uint32_t turn_of(csdf_team *team) { return (uint32_t)(__atomic_load_n(&team->ticket, __ATOMIC_SEQ_CST) >> TURN); }
+static uint64_t turn_of(csdf_team *team) { return __atomic_load_n(&team->ticket, __ATOMIC_SEQ_CST) >> PARTS; }
+
+static int64_t nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
+}
 
 /* Waits for a turn after `seen`. */
-static void await(csdf_team *team, uint32_t seen)
+static void await(csdf_team *team, uint64_t seen)
 {
-    for (int32_t i = 0; i < SPINS; i++) {
+    const int64_t end = nanoseconds() + PATIENCE;
+    for (int32_t i = 0; i % YIELD || nanoseconds() < end; i++) {
         if (turn_of(team) != seen)
             return;
         relax(i);
@@ -92,26 +109,28 @@ static void await(csdf_team *team, uint32_t seen)
 
 static void *serve(void *given)
 {
-    csdf_team *team = given;
-    uint32_t seen = 0;
+    const own_part *own = given;
+    csdf_team *team = own->team;
+    uint64_t seen = 0;
     for (;;) {
         await(team, seen);
         if (__atomic_load_n(&team->ending, __ATOMIC_ACQUIRE))
             return NULL;
-        seen = do_parts(team);
+        seen = do_parts(team, (int32_t)(own - team->parts));
     }
 }
 
 /* The next turn begins for everybody who waits, with so many parts. */
-static void call(csdf_team *team, int32_t parts)
+static uint64_t call(csdf_team *team, int32_t parts)
 {
-    const uint64_t turn = (team->ticket >> TURN) + 1;
-    __atomic_store_n(&team->ticket, turn << TURN | (uint64_t)parts << PARTS, __ATOMIC_SEQ_CST);
+    const uint64_t turn = (team->ticket >> PARTS) + 1;
+    __atomic_store_n(&team->ticket, turn << PARTS | (uint64_t)parts, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST)) {
         pthread_mutex_lock(&team->lock);
         pthread_cond_broadcast(&team->work);
         pthread_mutex_unlock(&team->lock);
     }
+    return turn;
 }
 
 csdf_team *csdf_team_new(int32_t threads)
@@ -121,13 +140,18 @@ csdf_team *csdf_team_new(int32_t threads)
         free(team);
         return NULL;
     }
-    team->count = threads - 1;
+    team->count = threads;
+    team->started = 1;
     if (pthread_mutex_init(&team->lock, NULL) || pthread_cond_init(&team->work, NULL)) {
         free(team);
         return NULL;
     }
-    while (team->started < team->count && !pthread_create(&team->threads[team->started], NULL, serve, team))
-        team->started++;
+    for (; team->started < team->count; team->started++) {
+        own_part *own = &team->parts[team->started];
+        own->team = team;
+        if (pthread_create(&own->thread, NULL, serve, own))
+            break;
+    }
     if (team->started < team->count) {
         csdf_team_end(team);
         return NULL;
@@ -139,8 +163,8 @@ void csdf_team_end(csdf_team *team)
 {
     __atomic_store_n(&team->ending, 1, __ATOMIC_RELEASE);
     call(team, 0);
-    for (int32_t i = 0; i < team->started; i++)
-        pthread_join(team->threads[i], NULL);
+    for (int32_t i = 1; i < team->started; i++)
+        pthread_join(team->parts[i].thread, NULL);
     pthread_cond_destroy(&team->work);
     pthread_mutex_destroy(&team->lock);
     free(team);
@@ -154,10 +178,10 @@ void csdf_team_run(csdf_team *team, const csdf_section *sections, int32_t count)
             continue;
         }
         __atomic_store_n(&team->section, section, __ATOMIC_RELAXED);
-        __atomic_store_n(&team->done, 0, __ATOMIC_RELAXED);
-        call(team, section->parts);
-        do_parts(team);
-        for (int32_t i = 0; __atomic_load_n(&team->done, __ATOMIC_ACQUIRE) < section->parts; i++)
-            relax(i);
+        const uint64_t turn = call(team, section->parts);
+        do_parts(team, 0);
+        for (int32_t part = 0; part < section->parts; part++)
+            for (int32_t i = 0; __atomic_load_n(&team->parts[part].done, __ATOMIC_ACQUIRE) < turn; i++)
+                relax(i);
     }
 }
