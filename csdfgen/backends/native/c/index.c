@@ -405,8 +405,8 @@ WALK(f64, double)
     { \
         const int32_t *index = one->index, maxima = index[5]; \
         const int part = (int64_t)(rows->to - rows->from) * (columns->to - columns->from) < (int64_t)rows->number * columns->number; \
-        wide total = 0, y, x; \
-        int32_t row, column, some = part; \
+        wide total = 0, y = 0, x = 0; \
+        int32_t row = 0, column = 0, some = part; \
         for (int32_t i = rows->from; i < rows->to; i++) \
             for (int32_t k = columns->from; k < columns->to; k++) { \
                 const int there = around_##short(rows, i, index[0], &row, &y) & around_##short(columns, k, index[1], &column, &x); \
