@@ -16,7 +16,7 @@ from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
 import numpy as np
 
 from csdfgen.backends.registry import choose_backend
-from csdfgen.model.network import Tensor
+from csdfgen.model.network import Network, Tensor
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.mapped import MappedPlan, Part, Turn, check_mapped
 from csdfgen.program.steps import Driven
@@ -43,6 +43,24 @@ class Frames:
         """Seconds between two frames, but for the first ones."""
         ends = self.ended[skipped:]
         return (ends[-1] - ends[0]) / max(1, len(ends) - 1)
+
+
+def split_images(network: Network, feeds: Arrays) -> list[Arrays]:
+    """The frames of a batch."""
+    if network.batch == 1:
+        return [feeds]
+    return [{name: one[k : k + 1] for name, one in feeds.items()} for k in range(network.batch)]
+
+
+def join_images(network: Network, frames: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    """The outputs of a batch."""
+    found = {}
+    for one in network.outputs:
+        parts = [frame[one.name] for frame in frames]
+        found[one.name] = (
+            parts[0] if one.tensor is None or len(parts) == 1 else np.concatenate(parts)
+        )
+    return found
 
 
 class _Computing:

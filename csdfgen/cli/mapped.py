@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
     from csdfgen.cli.run import Run
     from csdfgen.cli.terminal import Progress
-    from csdfgen.goals.mapping import Predicted
     from csdfgen.model.network import Network
     from csdfgen.model.options import PlanOptions
     from csdfgen.planning.mapped import MappedPlan
     from csdfgen.planning.plan import Plan
-    from runtime.mapped import Frames, MappedProgram
+    from runtime.mapped import MappedProgram
 
 _OTHERS = ("plan", "pareto", "labels", "trace", "layers", "compiled_of")
 """Fields of the command that are of one processor."""
@@ -36,18 +35,20 @@ _OTHERS = ("plan", "pareto", "labels", "trace", "layers", "compiled_of")
 _TAKEN = frozenset({"goal", "rows", "fuse", "effort", "weights", "exact", "fallback", "memory"})
 """Options of planning that parts take."""
 
-_ALONE = 5
-"""Frames that are timed alone, for the latency."""
+_GOALS = "throughput", "latency"
+
+_ROUNDS = 5
+"""Rounds of turns alone and frames of a filled pipeline: a busy machine slows both."""
 
 _LEAST_FRAMES = 10
-"""Frames that are timed at least: the first ones fill the pipeline."""
+"""Frames that are timed at least in a round: the first ones fill the pipeline."""
 
 
 def run_mapped(run: Run, asked: Asked) -> None:
     """Execute frames on several processors as asked, and print what they took. Raises CsdfgenError."""
     from csdfgen.errors import prefix_errors
     from runtime.images import check_output_path, write_outputs
-    from runtime.mapped import MappedProgram
+    from runtime.mapped import MappedProgram, join_images, split_images
 
     refuse(_refusals(run, asked))
     check_suffix(run.graph, "a mapped graph", ".xml")
@@ -58,29 +59,21 @@ def run_mapped(run: Run, asked: Asked) -> None:
         if run.output is not None:
             check_output_path(run.output, network)
         feeds = run._feeds(network)
-        plan, search = _plan(run.map, network, asked, feeds, progress)
+        images = split_images(network, feeds)
+        plan, search = _plan(run.map, network, asked, images[0], progress)
         progress("compiling")
         program = MappedProgram(plan, run.threads)
         progress("measuring")
-        touched = program.touched_bytes(feeds)
-        predicted = predict(plan, program.time_turns(feeds))
+        outputs = join_images(network, program.run(images).outputs)
+        values = {"model": run.model, **_measure(run, program, images), **search}
         if run.graph is not None:
-            _write_graph(run.graph, program, feeds)
-        latency = median(program.run([feeds], same=True).ended_after for _ in range(_ALONE))
-        before = program.driven
-        frames = program.run([feeds] * (max(run.repeat, _LEAST_FRAMES) + plan.lag), same=True)
-        outputs = frames.outputs[-1]
+            _write_graph(run.graph, program, images[0])
         if run.output is not None:
             write_outputs(run.output, outputs)
-        values = {**_to_json(run, program, frames, latency, predicted, touched), **search}
-        if before is not None and program.driven is not None:
-            driven, count = program.driven.since(before), len(frames.outputs)
-            values |= {"launches": driven.launches // count, "copied_bytes": driven.copied // count}
         error = None
         if run.check is not None:
             progress("running onnxruntime")
-            bare = replace(asked, given={})
-            whole = plan_network(network, bare, progress)
+            whole = plan_network(network, replace(asked, given={}), progress)
             values["check"], error = _compare(run, whole, feeds, outputs)
     if run.as_json:
         say_json(values)
@@ -92,21 +85,51 @@ def run_mapped(run: Run, asked: Asked) -> None:
 
 def _refusals(run: Run, asked: Asked) -> list[tuple[object, str]]:
     """What `--map` does not go with."""
-    found: list[tuple[object, str]] = [
-        (getattr(run, name), f"--map runs parts of a model; leave {option(name)} out")
-        for name in _OTHERS
-    ]
-    found += [(run.precision != "float32", "--map runs a model as it is; leave --precision out")]
-    for name in sorted(asked.given.keys() - _TAKEN):
-        found.append((True, f"--map plans a part for each processor; leave {asked.flag(name)} out"))
-    goal = asked.given.get("goal", "throughput")
+    parts, goal = "--map runs parts of a model; leave", asked.given.get("goal", "throughput")
+    each = "--map plans a part for each processor; leave"
     return [
-        *found,
-        (
-            goal not in ("throughput", "latency"),
-            f"--map has the goals throughput and latency, not {goal}",
-        ),
+        *((getattr(run, name), f"{parts} {option(name)} out") for name in _OTHERS),
+        (run.precision != "float32", "--map runs a model as it is; leave --precision out"),
+        *((True, f"{each} {asked.flag(one)} out") for one in sorted(asked.given.keys() - _TAKEN)),
+        (goal not in _GOALS, f"--map has the goals {' and '.join(_GOALS)}, not {goal}"),
     ]
+
+
+def _measure(
+    run: Run, program: MappedProgram, images: Sequence[Mapping[str, np.ndarray]]
+) -> dict[str, Any]:
+    """What frames take, and what is predicted from turns that are measured between them."""
+    plan, feeds = program.plan, images[0]
+    touched, copied, launches = program.touched_bytes(feeds), 0, 0
+    count = max(run.repeat * len(images), _LEAST_FRAMES) + plan.lag
+    frames = [images[k % len(images)] for k in range(count)]
+    turns, periods, latencies = [], [], []
+    for _ in range(_ROUNDS):
+        turns.append(program.time_turns(feeds))
+        latencies.append(program.run([feeds], same=True).ended_after)
+        before = program.driven
+        periods.append(program.run(frames, same=True).period(plan.lag + 1))
+        if before is not None and program.driven is not None:
+            driven = program.driven.since(before)
+            copied, launches = driven.copied, driven.launches
+    predicted = predict(plan, {one: median(each[one] for each in turns) for one in turns[0]})
+    return {
+        "processors": [
+            {
+                "name": name, "planned_bytes": planned, "measured_bytes": touched.get(name, 0), "load_ms": 1e3 * load,
+                "parts": [
+                    [layer.name for layer in part.plan.network.layers]
+                    for part in plan.parts if plan.processors[part.processor] == name
+                ],
+            }
+            for name, planned, load in zip(plan.processors, plan.arenas(), predicted.loads, strict=True)
+        ],
+        "slots_bytes": plan.pool, "crossing_bytes": plan.copied_bytes,
+        "copied_bytes": copied // count, "launches": launches // count,
+        "predicted": {"period_ms": 1e3 * predicted.period, "latency_ms": 1e3 * predicted.latency},
+        "measured": {"period_ms": 1e3 * median(periods), "latency_ms": 1e3 * median(latencies)},
+        "frames": count, "batch": len(images), "threads": run.threads,
+    }  # fmt: skip
 
 
 def _plan(
@@ -127,7 +150,7 @@ def _plan(
     make = partial(plan_parts, network, processors, asked=asked)
     times = measure_processors(network, kernels, make, feeds)
     progress("searching")
-    found = Search(network, times, pipelined, limits).find()
+    found = Search.of_network(network, times, pipelined, limits).find()
     plan = make(found.mapping)
     for name, needed, limit in zip(processors, plan.arenas(), limits, strict=True):
         if limit is not None and needed + plan.parameter_bytes(name) > limit:
@@ -135,10 +158,11 @@ def _plan(
                 f"{option('map', text)}: the best mapping takes {needed:,} bytes of arena on {name}; give it more"
             )
     alone = [1e3 * (sum(one) + turn) for one, turn in zip(times.seconds, times.turn, strict=True)]
-    searched = {"seconds": found.seconds, "bound": found.bound}
-    mapped = {name: processors[k] for name, k in found.mapping.items()}
-    each = dict(zip(processors, alone, strict=True))
-    return plan, {"map": mapped, "search": searched, "alone_ms": each}
+    return plan, {
+        "map": {name: processors[k] for name, k in found.mapping.items()},
+        "search": {"seconds": found.seconds, "bound": found.bound},
+        "alone_ms": dict(zip(processors, alone, strict=True)),
+    }
 
 
 def plan_parts(
@@ -169,35 +193,6 @@ def _options(processors: Sequence[str], asked: Asked) -> list[PlanOptions]:
     ]
 
 
-def _to_json(
-    run: Run,
-    program: MappedProgram,
-    frames: Frames,
-    latency: float,
-    predicted: Predicted,
-    touched: Mapping[str, int],
-) -> dict[str, Any]:
-    plan = program.plan
-    each = zip(plan.processors, plan.arenas(), predicted.loads, strict=True)
-    return {
-        "model": run.model,
-        "processors": [
-            {
-                "name": name, "planned_bytes": planned, "measured_bytes": touched.get(name, 0), "load_ms": 1e3 * load,
-                "parts": [
-                    [layer.name for layer in part.plan.network.layers]
-                    for part in plan.parts if plan.processors[part.processor] == name
-                ],
-            }
-            for name, planned, load in each
-        ],
-        "slots_bytes": plan.pool, "crossing_bytes": plan.copied_bytes, "copied_bytes": 0, "launches": 0,
-        "predicted": {"period_ms": 1e3 * predicted.period, "latency_ms": 1e3 * predicted.latency},
-        "measured": {"period_ms": 1e3 * frames.period(plan.lag + 1), "latency_ms": 1e3 * latency},
-        "frames": len(frames.outputs), "threads": run.threads,
-    }  # fmt: skip
-
-
 def _write_graph(path: Path, program: MappedProgram, feeds: Mapping[str, np.ndarray]) -> None:
     """The graph for SDF3. Raises InputError."""
     from csdfgen.planning.mapped_graph import build_mapped_graph
@@ -212,55 +207,48 @@ def _write_graph(path: Path, program: MappedProgram, feeds: Mapping[str, np.ndar
 def _compare(
     run: Run, whole: Plan, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
 ) -> tuple[list[dict[str, Any]], CsdfgenError | None]:
-    """The comparison with onnxruntime, and the error if an output differs."""
+    """The comparison with onnxruntime, and the error if an output differs, or if it proves nothing."""
     from runtime.verify import check_outputs, mismatch, tolerance_types
 
-    found = check_outputs(run.model, whole, feeds, outputs, run.threads)
-    wrong = next((one for one in found if not one.ok), None)
-    values = [
-        {"output": one.name, "equal": one.ok, "max_abs_error": one.max_abs_error} for one in found
-    ]
-    if wrong is None:
-        why = next((f"'{one.name}': {one.inconclusive}" for one in found if one.inconclusive), "")
-        text = f"outputs equal onnxruntime's, which proves nothing; {why}"
-        return values, CsdfgenError(text, where=run.model) if why else None
-    return values, mismatch(wrong, tolerance_types(whole)[wrong.name], (), run.model)
+    error: CsdfgenError | None = None
+    values = []
+    for one in check_outputs(run.model, whole, feeds, outputs, run.threads):
+        values.append({"output": one.name, "equal": one.ok, "max_abs_error": one.max_abs_error})
+        if not one.ok:
+            error = error or mismatch(one, tolerance_types(whole)[one.name], (), run.model)
+        elif one.inconclusive:
+            text = f"outputs equal onnxruntime's, which proves nothing; '{one.name}': {one.inconclusive}"
+            error = error or CsdfgenError(text, where=run.model)
+    return values, error
 
 
 def _show(values: Mapping[str, Any]) -> None:
     rows = [
         (
-            one["name"], str(len(one["parts"])), str(sum(map(len, one["parts"]))), f"{one['planned_bytes']:,}",
-            f"{one['measured_bytes']:,}", f"{one['load_ms']:,.3f}",
+            one["name"], len(one["parts"]), sum(map(len, one["parts"])), one["planned_bytes"], one["measured_bytes"],
+            f"{one['load_ms']:,.3f}",
         )
         for one in values["processors"]
     ]  # fmt: skip
+    columns = "> parts", "> layers", "> arena planned", "> touched", "> ms a frame"
     predicted, measured = values["predicted"], values["measured"]
+    launches = pluralize(values["launches"], "launch", "launches")
     say(
         f"{escape(values['model'])}: {pluralize(len(rows), 'processor')}, {pluralize(values['frames'], 'frame')}\n",
-        table(
-            "processor",
-            "> parts",
-            "> layers",
-            "> arena planned",
-            "> touched",
-            "> ms a frame",
-            rows=rows,
-        ),
+        table("processor", *columns, rows=rows),
         f"\ncrossing   {values['crossing_bytes']:,} bytes a frame, in slots of {values['slots_bytes']:,} bytes; "
-        f"{values['copied_bytes']:,} bytes copied between host and device, {pluralize(values['launches'], 'launch', 'launches')}",
+        f"{values['copied_bytes']:,} bytes copied between host and device, {launches}",
         *(
             f"{name:<11}{measured[f'{name}_ms']:,.3f} ms measured, {predicted[f'{name}_ms']:,.3f} ms predicted"
             for name in ("period", "latency")
         ),
     )
     if "search" in values:
-        alone = ", ".join(
-            f"{ms:,.3f} ms on {name} alone" for name, ms in values["alone_ms"].items()
-        )
-        best = "no mapping is better" if values["search"]["bound"] else "best that was found"
+        seconds, bound = values["search"]["seconds"], values["search"]["bound"]
+        alone = (f"{ms:,.3f} ms on {name} alone" for name, ms in values["alone_ms"].items())
         say(
-            f"search     {1e3 * values['search']['seconds']:,.3f} ms from measured layers, {best}; {alone}"
+            f"search     {1e3 * seconds:,.3f} ms from measured layers, no mapping takes less than {1e3 * bound:,.3f}; "
+            f"{', '.join(alone)}"
         )
     for one in values.get("check", ()):
         verdict = "equal" if one["equal"] else "wrong"

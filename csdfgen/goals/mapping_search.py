@@ -2,15 +2,15 @@
 
 A mapping is predicted from measured times of each layer on each processor (`csdfgen.tuning.processors`): the busiest processor
 is the period, with copies of what crosses and the cost of each part; the latency is that of its parts, each behind those that it
-reads. A local search moves layers from runs and single layers; branch and bound over the layers then proves that none is
-better, or gives up after `NODES` of them. Memory limits of processors are those of weights and of the largest layer.
+reads. A local search moves runs of layers from the best processor to others; branch and bound over the layers then proves that
+none is better, or gives up after `NODES` of them. Memory limits of processors are those of weights and of the largest layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -25,22 +25,25 @@ NODES = 30_000
 _SMALL = 100
 """Units of a network that branch and bound is tried for."""
 
-_CUTS = 48
-"""Places at which runs of layers begin and end, where the search starts."""
-
 _CLOSE = 1.002
 """A mapping within two thousandths of the bound is the best: no measurement is more exact."""
 
 _LONG = 1e3
-"""Seconds of a layer without kernels."""
+"""Seconds of a layer without kernels, and of a byte that a processor does not have."""
+
+_STEPS = 128
+"""Changes of the processors' prices, of which each gives a bound."""
 
 Chosen = tuple[int, ...]
 """The processor of each unit."""
 
+Key = tuple[int, int]
+"""Of a part: changes of the processor in front of it, and its processor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A mapping: layer -> processor. seconds: predicted; bound: no mapping takes fewer, 0 if that is not proved."""
+    """A mapping: layer -> processor. seconds: predicted; bound: no mapping takes fewer."""
 
     mapping: dict[str, int]
     seconds: float
@@ -49,35 +52,41 @@ class Found:
 
 @dataclass(frozen=True)
 class Search:
-    """reads: of each unit, (unit that it reads, bytes) of each tensor. limits: bytes of memory, None for any."""
+    """reads: of each unit, (unit that it reads, tensor, bytes). sizes: of each unit, bytes of its weights, and of what it reads
+    and writes. limits: bytes of memory of each processor, None for any.
+    """
 
-    network: Network
     times: Times
+    reads: Sequence[Sequence[tuple[int, str, int]]]
+    sizes: Sequence[tuple[int, int]]
     pipelined: bool
     limits: Sequence[int | None]
-    reads: list[list[tuple[int, str, int]]] = field(default_factory=list)
-    sizes: list[tuple[int, int]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        unit = {name: k for k, names in enumerate(self.times.units) for name in names}
-        layers = {layer.name: layer for layer in self.network.layers}
-        for k, names in enumerate(self.times.units):
+    @classmethod
+    def of_network(
+        cls, network: Network, times: Times, pipelined: bool, limits: Sequence[int | None]
+    ) -> Search:
+        """The search for a network whose layers take these times."""
+        unit = {name: k for k, names in enumerate(times.units) for name in names}
+        layers = {layer.name: layer for layer in network.layers}
+        reads, sizes = [], []
+        for k, names in enumerate(times.units):
             found, own = {}, [layers[name] for name in names]
-            for layer in own:
-                for tensor in layer.inputs:
-                    source = self.network.producer.get(tensor.name) if tensor is not None else None
-                    if tensor is not None and source is not None and unit[source.name] != k:
-                        found[tensor.name] = unit[source.name], tensor.name, tensor.nbytes
-            self.reads.append([*found.values()])
+            for tensor in (one for layer in own for one in layer.inputs if one is not None):
+                source = network.producer.get(tensor.name)
+                if source is not None and unit[source.name] != k:
+                    found[tensor.name] = unit[source.name], tensor.name, tensor.nbytes
+            reads.append([*found.values()])
             rows = sum(one.nbytes for one in own[-1].outputs) + sum(n for *_, n in found.values())
-            self.sizes.append((sum(one.parameter_bytes for one in own), rows))
+            sizes.append((sum(one.parameter_bytes for one in own), rows))
+        return cls(times, reads, sizes, pipelined, limits)
 
     def find(self) -> Found:
         """The best mapping. Raises PlanError where none fits."""
-        best = min(self._starts(), key=self.predict)
-        best, seconds = self._improve(best)
+        count, processors = len(self.times.units), range(len(self.limits))
+        best, seconds = self._improve(min(((one,) * count for one in processors), key=self.predict))
         best, seconds, bound = _Bounding(self).run(best, seconds)
-        if seconds == inf:
+        if seconds >= _LONG:
             raise PlanError(
                 "no mapping fits: a layer has no kernels on a processor that has the memory for it"
             )
@@ -85,67 +94,63 @@ class Search:
         return Found({name: one for names, one in units for name in names}, seconds, bound)
 
     def predict(self, chosen: Sequence[int]) -> float:
-        """Seconds between two frames, or of a frame; infinite for a mapping that does not fit."""
-        times, loads = self.times, [0.0] * len(self.limits)
-        weights, most = [0] * len(loads), [0] * len(loads)
-        keys: list[tuple[int, int]] = []
-        parts: dict[tuple[int, int], float] = {}
-        behind: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        copied: set[tuple[tuple[int, int], str]] = set()
-        for k, own in enumerate(chosen):
-            level = 0
-            for source, *_ in self.reads[k]:
-                level = max(level, keys[source][0] + (keys[source][1] != own))
+        """Seconds between two frames, or of a frame; many for a mapping that does not fit."""
+        over = sum(
+            max(0, self._needed(own, chosen) - limit)
+            for own, limit in enumerate(self.limits)
+            if limit is not None
+        )
+        parts, behind = self.list_parts(chosen)
+        if not self.pipelined:
+            return _LONG * over + _latency(parts, behind)
+        loads = [0.0] * len(self.limits)
+        for (_, own), seconds in parts.items():
+            loads[own] += seconds
+        return _LONG * over + max(loads)
+
+    def _needed(self, processor: int, chosen: Sequence[int]) -> int:
+        """Bytes of the weights of a processor's units, and of the largest of them."""
+        own = [self.sizes[k] for k, one in enumerate(chosen) if one == processor]
+        return sum(one for one, _ in own) + max((rows for _, rows in own), default=0)
+
+    def list_parts(self, chosen: Sequence[int]) -> tuple[dict[Key, float], dict[Key, set[Key]]]:
+        """(seconds of each part, with the copies of what it reads; the parts that it reads)."""
+        times, keys = self.times, list[Key]()
+        parts, behind = dict[Key, float](), dict[Key, set[Key]]()
+        copied: set[tuple[Key, str]] = set()
+        for own, reads, seconds in zip(
+            chosen, self.reads, zip(*times.seconds, strict=True), strict=True
+        ):
+            level = max((keys[one][0] + (keys[one][1] != own) for one, *_ in reads), default=0)
             key = level, own
             keys.append(key)
-            spent = times.seconds[own][k] + (0.0 if key in parts else times.turn[own])
-            for source, name, size in self.reads[k]:
+            spent = parts.get(key, times.turn[own]) + min(_LONG, seconds[own])
+            for source, name, size in reads:
                 if keys[source] != key:
                     behind.setdefault(key, set()).add(keys[source])
-                    if (key, name) not in copied:
-                        copied.add((key, name))
-                        spent += size * times.copying[own]
-            parts[key] = parts.get(key, 0.0) + spent
-            loads[own] += spent
-            weights[own] += self.sizes[k][0]
-            most[own] = max(most[own], self.sizes[k][1])
-        for own, limit in enumerate(self.limits):
-            if limit is not None and weights[own] + most[own] > limit:
-                return inf
-        return max(loads) if self.pipelined else _latency(parts, behind)
-
-    def _starts(self) -> Iterator[Chosen]:
-        """All on one processor, and a run of layers on another one."""
-        count = len(self.times.units)
-        step = -(-count // _CUTS)
-        cuts = [*range(0, count, step), count]
-        for one in range(len(self.limits)):
-            yield (one,) * count
-            for other in range(len(self.limits)):
-                for a, b in combinations(cuts, 2) if one != other else ():
-                    yield (one,) * a + (other,) * (b - a) + (one,) * (count - b)
+                    spent += 0.0 if (key, name) in copied else size * times.copying[own]
+                    copied.add((key, name))
+            parts[key] = spent
+        return parts, behind
 
     def _improve(self, best: Chosen) -> tuple[Chosen, float]:
-        """Change one layer, or two that follow each other, as long as that helps."""
+        """Change runs of layers, of 1, 2, 4, ..., as long as that helps."""
         seconds, better = self.predict(best), True
+        widths = [1 << k for k in range(len(best).bit_length())]
         while better:
             better = False
-            for width in (1, 2, 4):
+            for width, own in product(widths, range(len(self.limits))):
                 for k in range(len(best) - width + 1):
-                    for own in range(len(self.limits)):
-                        moved = (*best[:k], *(own,) * width, *best[k + width :])
-                        found = self.predict(moved) if moved != best else inf
-                        if found < seconds * (1 - 1e-9):
-                            best, seconds, better = moved, found, True
+                    moved = (*best[:k], *(own,) * width, *best[k + width :])
+                    found = self.predict(moved) if moved != best else inf
+                    if found < seconds * (1 - 1e-9):
+                        best, seconds, better = moved, found, True
         return best, seconds
 
 
-def _latency(
-    parts: dict[tuple[int, int], float], behind: dict[tuple[int, int], set[tuple[int, int]]]
-) -> float:
+def _latency(parts: dict[Key, float], behind: dict[Key, set[Key]]) -> float:
     """When the last part ends: each follows those that it reads, and those in front of it on its processor."""
-    ends: dict[tuple[int, int], float] = {}
-    free: dict[int, float] = {}
+    ends, free = dict[Key, float](), dict[int, float]()
     for key in sorted(parts):
         start = max([ends[one] for one in behind.get(key, ())] + [free.get(key[1], 0.0)])
         ends[key] = free[key[1]] = start + parts[key]
@@ -153,71 +158,52 @@ def _latency(
 
 
 class _Bounding:
-    """Branch and bound over the units in their order."""
+    """Branch and bound over the units in their order.
+
+    The processors' times have prices that sum to 1: the busiest one takes no less than all of them together at these prices, and
+    units that are left pay their cheapest processor. The best of some prices is the bound of a mapping's first units.
+    """
 
     def __init__(self, search: Search) -> None:
         self._search, self._nodes = search, 0
-        seconds = search.times.seconds
-        self._count, units = len(seconds), range(len(search.times.units))
-        least = [min(one[k] for one in seconds) for k in units]
-        self._left = [sum(least[k:]) for k in range(len(least) + 1)]
-        self._shares = [self._share(at) for at in range(len(least) + 1)] if self._count == 2 else []
+        self._seconds = np.minimum(search.times.seconds, _LONG)
+        self._prices = self._find_prices()
+        paid = (self._prices[:, :, None] * self._seconds).min(axis=1)[:, ::-1]
+        self._left = np.pad(np.cumsum(paid, axis=1), ((0, 0), (1, 0)))
 
-    def _share(self, at: int) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds of the units from number `at` on, if the first k of them are the first processor's and the others the second
-        one's, which those are for that take there the least of what they take here.
-        """
-        first, second = (np.minimum(one[at:], _LONG) for one in self._search.times.seconds)
-        order = np.argsort(first / np.maximum(second, 1e-12), kind="stable")
-        taken = np.concatenate(([0.0], np.cumsum(first[order])))
-        return taken, second.sum() - np.concatenate(([0.0], np.cumsum(second[order])))
+    def _find_prices(self) -> np.ndarray:
+        """Prices, a row each: those of one processor alone, and some that rise where units that pay the least have much to do."""
+        count, units = self._seconds.shape
+        prices, rows = np.full(count, 1 / count), [*np.eye(count)]
+        for step in range(_STEPS):
+            rows.append(prices)
+            cheapest = np.argmin(prices[:, None] * self._seconds, axis=0)
+            loads = np.bincount(cheapest, self._seconds[cheapest, range(units)], count)
+            prices = prices * np.exp(loads / max(loads.sum(), 1e-12) / (1 + step / 4))
+            prices = prices / prices.sum()
+        return np.array(rows)
 
     def run(self, best: Chosen, seconds: float) -> tuple[Chosen, float, float]:
         """(best mapping, its seconds, bound)."""
-        self._best, self._seconds = best, seconds
-        loads = [0.0] * self._count
+        self._best, self._least = best, seconds
         if len(best) <= _SMALL:
-            self._branch([], loads)
+            self._branch([], np.zeros(len(self._seconds)))
+        bound = float(self._left[:, -1].max())
         proved = 0 < self._nodes <= NODES
-        return self._best, self._seconds, self._seconds / _CLOSE if proved else 0.0
+        return self._best, self._least, max(bound, self._least / _CLOSE if proved else bound)
 
-    def _bound(self, at: int, loads: Sequence[float]) -> float:
-        """No mapping with these first units takes fewer seconds: those that are left share all processors, without copies."""
-        if not self._search.pipelined:
-            return max(loads)
-        if not self._shares:
-            return max(*loads, (sum(loads) + self._left[at]) / self._count)
-        first, second = self._shares[at]
-        return max(*loads, _balance(loads[0] + first, loads[1] + second))
-
-    def _branch(self, chosen: list[int], loads: list[float]) -> None:
+    def _branch(self, chosen: list[int], loads: np.ndarray) -> None:
         self._nodes += 1
         at, search = len(chosen), self._search
-        if self._nodes > NODES or self._bound(at, loads) * _CLOSE >= self._seconds:
+        left = len(search.times.units) - at
+        bound = float((self._prices @ loads + self._left[:, left]).max())
+        if self._nodes > NODES or bound * _CLOSE >= self._least:
             return
-        if at == len(search.times.units):
+        if not left:
             found = search.predict(chosen)
-            if found < self._seconds:
-                self._best, self._seconds = tuple(chosen), found
+            if found < self._least:
+                self._best, self._least = tuple(chosen), found
             return
-        order = sorted(
-            range(self._count), key=lambda own: loads[own] + search.times.seconds[own][at]
-        )
-        for own in order:
-            more = [*loads]
-            more[own] += search.times.seconds[own][at]
-            self._branch([*chosen, own], more)
-
-
-def _balance(rising: np.ndarray, falling: np.ndarray) -> float:
-    """Where two lines cross, or the end at which they are nearest.
-
-    >>> _balance(np.array([0.0, 2.0, 4.0]), np.array([3.0, 1.0, 0.0]))
-    1.5
-    """
-    at = int(np.searchsorted(rising - falling, 0.0))
-    if at in (0, len(rising)):
-        return float(rising[0] if at == 0 else falling[-1])
-    low, high = (float(rising[k] - falling[k]) for k in (at - 1, at))
-    part = -low / (high - low) if high > low else 0.0
-    return float(rising[at - 1] + part * (rising[at] - rising[at - 1]))
+        added = loads + np.diag(self._seconds[:, at])
+        for own in np.argsort(added.diagonal(), kind="stable").tolist():
+            self._branch([*chosen, own], added[own])

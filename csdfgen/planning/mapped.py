@@ -190,9 +190,10 @@ def plan_mapped(
 
     plan: makes the plan of a part for a processor. pipelined: for the highest throughput, instead of the least latency.
     streamed: whether a processor takes rows from arrays, and puts rows into them, as they come; others copy arrays as wholes.
-    Raises InputError for networks that cannot be divided, and what `plan` raises.
+    The images of a batch are frames. Raises InputError for networks that cannot be divided so, and what `plan` raises.
     """
-    _check_network(network)
+    network = replace(network, batch=1)
+    _check_network(network, mapping)
     keys = _levels(network, mapping)
     order = sorted(set(keys.values()))
     groups = [[name for name in keys if keys[name] == key] for key in order]
@@ -212,32 +213,46 @@ def plan_mapped(
     return found
 
 
-def _check_network(network: Network) -> None:
-    """Raises InputError for a network that is not divided among processors."""
-    if network.conditions:
-        raise InputError(
-            f"'{network.name}' has Ifs, whose branches are chosen between firings; leave --map out"
-        )
-    if network.batch > 1:
-        raise InputError(
-            f"'{network.name}' has {network.batch} images a frame; --map takes frames of one"
-        )
+def _check_network(network: Network, mapping: Mapping[str, int]) -> None:
+    """Raises InputError for a network that is not divided among processors, or not so."""
+    if not network.layers:
+        raise InputError(f"'{network.name}' computes nothing; leave --map out")
+    first: dict[str, str] = {}
+    for name, branch in find_branches(network).items():
+        if mapping[name] != mapping[first.setdefault(branch, name)]:
+            raise InputError(
+                f"one processor computes all of If '{branch}'; give '{name}' the device of '{first[branch]}'"
+            )
     for output in network.outputs:
         if output.tensor is not None and output.tensor.name not in network.producer:
             raise InputError(f"output '{output.name}' is an input of the network; leave --map out")
 
 
-def _levels(network: Network, mapping: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Layer -> (changes of the processor in front of it, its processor)."""
-    found: dict[str, tuple[int, int]] = {}
+def find_branches(network: Network) -> dict[str, str]:
+    """Layer -> the outermost If whose branches it is in, or whose results it joins."""
+    found = {}
     for layer in network.layers:
-        own, level = mapping[layer.name], 0
-        for tensor in layer.inputs:
-            before = network.producer.get(tensor.name) if tensor is not None else None
-            if before is not None:
-                theirs, processor = found[before.name]
-                level = max(level, theirs + (processor != own))
-        found[layer.name] = level, own
+        branch = layer.guards[0].branch if layer.guards else layer.attributes.get("branch")
+        if branch is not None:
+            found[layer.name] = branch
+    return found
+
+
+def _levels(network: Network, mapping: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Layer -> (changes of the processor in front of it, its processor); layers of an If have the most of them."""
+    found: dict[str, tuple[int, int]] = {}
+    branches, least = find_branches(network), dict[str, int]()
+    for _ in range(1 + len({*branches.values()})):
+        for layer in network.layers:
+            own, level = mapping[layer.name], least.get(branches.get(layer.name, ""), 0)
+            for tensor in layer.inputs:
+                before = network.producer.get(tensor.name) if tensor is not None else None
+                if before is not None:
+                    theirs, processor = found[before.name]
+                    level = max(level, theirs + (processor != own))
+            found[layer.name] = level, own
+            if layer.name in branches:
+                least[branches[layer.name]] = level
     return found
 
 

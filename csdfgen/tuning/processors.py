@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from csdfgen.model.network import Layer, Network
-from csdfgen.planning.mapped import MappedPlan
+from csdfgen.planning.mapped import MappedPlan, find_branches
 from csdfgen.program.steps import Backend
 from csdfgen.rewriting.conditions import onnx_nodes
 from runtime.mapped import MappedProgram
@@ -37,7 +37,11 @@ def measure_processors(
     network: Network, kernels: Sequence[Backend], make: Make, feeds: Mapping[str, np.ndarray]
 ) -> Times:
     """The times of all layers on all processors, whose backends these are. Raises what plans and programs raise."""
+    branches = find_branches(network)
     refused = [{one.name for one in network.layers if each.refusal(one)} for each in kernels]
+    for some in refused:
+        ifs = {branches.get(name) for name in some}
+        some |= {name for name, branch in branches.items() if branch in ifs}
     others = {
         name: next((k for k, some in enumerate(refused) if name not in some), 0)
         for some in refused
@@ -55,7 +59,7 @@ def measure_processors(
             )
         )
         fused = [layer for part in program.plan.parts for layer in part.plan.network.layers]
-        units = units or _units(network, fused)
+        units = units or _units(network, fused, branches)
         calls, spent = program.time_calls(feeds), program.time_actors(feeds)
         own = [k for k, part in enumerate(program.plan.parts) if part.processor == number]
         nodes, taken, size = dict[str, float](), 0.0, 0
@@ -78,9 +82,11 @@ def measure_processors(
     return Times(tuple(units), tuple(seconds), tuple(copying), tuple(turn))
 
 
-def _units(network: Network, fused: Sequence[Layer]) -> list[tuple[str, ...]]:
-    """Names of layers that are fused to one, in an order in which units are computed. What no fused layer stands for belongs to
-    the layer in front of it.
+def _units(
+    network: Network, fused: Sequence[Layer], branches: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """Names of layers that are fused to one, or of one If, in an order in which units are computed. What no fused layer stands
+    for belongs to the layer in front of it.
     """
     of_node = {node: layer.name for layer in fused for node in onnx_nodes(layer)}
     unit: dict[str, str] = {}
@@ -89,7 +95,8 @@ def _units(network: Network, fused: Sequence[Layer]) -> list[tuple[str, ...]]:
         known = [of_node[node] for node in onnx_nodes(layer) if node in of_node]
         before = [network.producer.get(one.name) for one in layer.inputs if one is not None]
         known += [unit[one.name] for one in before if one is not None]
-        unit[layer.name] = name = known[0] if known else layer.name
+        name = branches.get(layer.name) or (known[0] if known else layer.name)
+        unit[layer.name] = name
         found.setdefault(name, []).append(layer.name)
     number = {layer.name: at for at, layer in enumerate(network.layers)}
     return sorted(map(tuple, found.values()), key=lambda names: number[names[-1]])

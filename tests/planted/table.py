@@ -15,6 +15,39 @@ bound: the last line of cache of a row is not followed
 check: the audit of waits forgets reads
 - used = max(used, int(read[other, low:high].max())) if writes else used
 + used = max(used, int(read[other, low:high].max())) if used else used
+# csdfgen/planning/mapped.py
+lost: a turn of a step waits for one turn less of others
+- (part, turn): tuple((k, count - (steps - 1) * plan.per_step[k]) for k, count in waits[at])
++ (part, turn): tuple((k, count - 1 - (steps - 1) * plan.per_step[k]) for k, count in waits[at])
+late: a copy counts as part of the firing behind it
+- yield Moved(at, source.name, work.phases[phase].out, False)
++ yield Moved(at + 1, source.name, work.phases[phase].out, False)
+size: what crosses has no slot for the next frame
+- slots = max(parts[k].lag for k in targets) - part.lag + 1 + (not pipelined)
++ slots = max(1, max(parts[k].lag for k in targets) - part.lag + (not pipelined))
+early: layers of an If are computed as soon as what they read is there
+- found[layer.name] = level, own
++ found[layer.name] = max(0, level - 1), own
+check: a slot that ends behind the pool is accepted
+- if high > len(cells):
++ if low > len(cells):
+check: rows of another frame in a slot are accepted
+- elif not np.all(cells[low:high] == value):
++ elif not np.all(cells[low:high, 0] == value[0]):
+check: rows that are read before all of them are written are accepted
+- elif made.get((one.tensor, frame), 0) < one.rows.stop:
++ elif made.get((one.tensor, frame), 0) < one.rows.start:
+# csdfgen/planning/mapped_graph.py
+size: the graph has the free rows of one slot alone
+- free = len(one.offsets) * sum(given)
++ free = sum(given)
+# runtime/mapped.py
+share: all frames open the first slot
+- return slots[frame % len(slots)]
++ return slots[0]
+stale: an array that replaces another one is not opened
+- if self._opened.get((name, output)) is not array:
++ if (name, output) not in self._opened:
 # csdfgen/planning/sharing.py
 share: an output of the network is overwritten in place
 - return len(pairs) == 1 and pairs[0][0] is layer and name not in network.output_tensors

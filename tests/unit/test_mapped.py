@@ -18,7 +18,7 @@ from threading import main_thread
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -35,17 +35,17 @@ from csdfgen.goals.choice import choose_plan, run_options
 from csdfgen.goals.mapping import parse_mapping, planning_options, predict
 from csdfgen.goals.mapping_search import Search
 from csdfgen.model.network import Layer, Network
-from csdfgen.planning.mapped import MappedPlan, check_mapped, plan_mapped
+from csdfgen.planning.mapped import MappedPlan, check_mapped, find_branches, plan_mapped
 from csdfgen.planning.mapped_graph import build_mapped_graph
 from csdfgen.tuning.processors import Times, measure_processors
-from runtime.mapped import MappedProgram
+from runtime.mapped import MappedProgram, join_images, split_images
 from schedules.throughput import throughput
 from sdf3_bridge import encode_name, sdf3xml
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emulated_cuda import COMPILER, Emulated
 from tests.opencl_device import device_missing
-from tests.random_networks import models
+from tests.random_networks import branched_networks, models
 from tests.small_models import residual_classifier
 
 GOALS = pytest.mark.parametrize("pipelined", [False, True], ids=["latency", "throughput"])
@@ -161,6 +161,49 @@ def test_any_mapping_of_any_network(data: st.DataObject) -> None:
     check_outputs(network, feeds, program.run(feeds).outputs)
     for name, touched in program.touched_bytes(feeds[0]).items():
         assert touched <= plan.arenas()[plan.processors.index(name)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_an_if_is_computed_by_one_processor(data: st.DataObject) -> None:
+    """Whatever it reads of others, and which of its branches is taken; a mapping that divides one is refused."""
+    network = csdfgen.load(data.draw(branched_networks()))
+    assume(
+        network.layers
+        and all(o.tensor is None or o.tensor.name in network.producer for o in network.outputs)
+    )
+    branches = find_branches(network)
+    of_branch = {one: data.draw(st.integers(0, 1)) for one in dict.fromkeys(branches.values())}
+    mapping = {
+        one.name: of_branch[branches[one.name]]
+        if one.name in branches
+        else data.draw(st.integers(0, 1))
+        for one in network.layers
+    }
+    plan = made(network, mapping, pipelined=data.draw(st.booleans()))
+    feeds, program = images(network, 3), MappedProgram(plan)
+    check_outputs(network, feeds, program.run(feeds).outputs)
+    for branch in of_branch:
+        inside = [name for name, one in branches.items() if one == branch]
+        if len(inside) > 1:
+            wrong = {**mapping, inside[-1]: 1 - mapping[inside[0]]}
+            with pytest.raises(InputError, match=f"computes all of If '{branch}'"):
+                made(network, wrong)
+
+
+@GOALS
+def test_images_of_a_batch_are_frames(pipelined: bool) -> None:
+    single = csdfgen.load(residual_classifier())
+    network = replace(single, batch=3)
+    plan = made(network, alternating(network, 3), pipelined=pipelined)
+    one_by_one = images(single, 3)
+    whole = {name: np.concatenate([one[name] for one in one_by_one]) for name in one_by_one[0]}
+    frames = split_images(network, whole)
+    found = join_images(network, MappedProgram(plan).run(frames).outputs)
+    frame = runtime.compile(csdfgen.plan(single, backend="numpy"))
+    for name, want in frame(one_by_one[2]).items():
+        assert found[name].shape == (3, *want.shape[1:])
+        np.testing.assert_allclose(found[name][2:], want, atol=1e-4, rtol=1e-4)
 
 
 @GOALS
@@ -286,9 +329,9 @@ def test_a_copy_that_is_too_late_is_refused(pipelined: bool) -> None:
     with pytest.raises((ScheduleError, PlanError)):
         MappedProgram(replace(plan, parts=(*plan.parts[:-1], late)))
     if pipelined:
-        early = replace(last, lag=last.lag - 1)
-        with pytest.raises(ScheduleError):
-            check_mapped(replace(plan, parts=(*plan.parts[:-1], early)))
+        for lag, why in ((last.lag - 1, None), (0, "read before they are written")):
+            with pytest.raises(ScheduleError, match=why):
+                check_mapped(replace(plan, parts=(*plan.parts[:-1], replace(last, lag=lag))))
 
 
 @GOALS
@@ -302,7 +345,8 @@ def test_a_buffer_that_is_too_small_is_refused(pipelined: bool) -> None:
     with pytest.raises(ScheduleError):
         check_mapped(replace(plan, crossings=(shifted, *others)))
     single = replace(one, offsets=one.offsets[:1])
-    with pytest.raises(ScheduleError):
+    why = "others are in their bytes" if pipelined else "waits for"
+    with pytest.raises(ScheduleError, match=why):
         check_mapped(replace(plan, crossings=(single, *others)))
 
 
@@ -360,7 +404,7 @@ def test_the_search_finds_the_best_of_all_mappings(seed: int, pipelined: bool) -
     seconds = rng.uniform(0.5, 2, (2, len(units)))
     seconds[1, seed % len(units)] = inf if seed > 2 else 1.0
     times = Times(units, tuple(map(tuple, seconds.tolist())), (1e-4, 2e-4), (0.1, 0.05))
-    search = Search(network, times, pipelined, [None, None])
+    search = Search.of_network(network, times, pipelined, [None, None])
     each = [search.predict(one) for one in product((0, 1), repeat=len(units))]
     found = search.find()
     assert found.seconds == pytest.approx(min(each), rel=3e-3)
@@ -374,13 +418,13 @@ def test_the_search_keeps_to_memory() -> None:
     network = csdfgen.load(residual_classifier())
     units = tuple((layer.name,) for layer in network.layers)
     times = Times(units, ((1.0,) * len(units), (0.5,) * len(units)), (0.0, 0.0), (0.0, 0.0))
-    free = Search(network, times, False, [None, None]).find()
+    free = Search.of_network(network, times, False, [None, None]).find()
     assert set(free.mapping.values()) == {1}
     limit = network.parameter_bytes // 2 + 12_000
-    limited = Search(network, times, False, [None, limit]).find()
+    limited = Search.of_network(network, times, False, [None, limit]).find()
     assert limited.seconds > free.seconds and 0 in limited.mapping.values()
     with pytest.raises(PlanError, match="no mapping fits"):
-        Search(network, times, False, [10, 10]).find()
+        Search.of_network(network, times, False, [10, 10]).find()
 
 
 def test_layers_are_measured_on_each_processor() -> None:
@@ -503,7 +547,6 @@ def test_the_command(call: Call, tmp_path: Path) -> None:
         (("--map", "conv2=numpy", "--goal", "memory"), "--map has the goals"),
         (("--map", "conv2=numpy", "--frames", "2"), "leave --frames out"),
         (("--map", "conv2=numpy", "--layers"), "leave --layers out"),
-        (("--map", "conv2=numpy", "--batch", "2"), "2 images a frame"),
         (("--map", "missing.json"), "is not LAYER=DEVICE"),
         (("--graph", "g.xml"), "--graph is of a --map"),
         (("--map", "conv2=numpy", "--graph", "g.json"), "is written as .xml"),
