@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import pause_collection
 from csdfgen.planning.waits import count_cores, split_by_processor
-from csdfgen.program.steps import Awaiting, Backend, Bound, Driven, SelfTimed, Storage, View
+from csdfgen.program.steps import Awaiting, Backend, Bound, Driven, SelfTimed, Sliced, Storage, View
 
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
@@ -186,8 +187,7 @@ class BoundProgram:
         and where there are fewer processors.
         """
         plan, program, bound = self._plan, self.program, self._bound
-        looks = self._taps or self._watchers or program.compared or program.joins
-        if not plan.mapping or looks or any(program.guards) or not isinstance(bound, SelfTimed):
+        if not plan.mapping or self._looks_between or not isinstance(bound, SelfTimed):
             return None
         found = []
         lists = split_by_processor(plan.order, plan.mapping)
@@ -200,6 +200,22 @@ class BoundProgram:
                 turns.append(Awaiting(plan.waits[at], numbers, reached))
             found.append(turns)
         return bound.self_timed(found)
+
+    @property
+    def _looks_between(self) -> bool:
+        """Whether memory is read between firings."""
+        one = self.program
+        return bool(self._taps or self._watchers or one.compared or one.joins or any(one.guards))
+
+    def sliced(self) -> Callable[[int, int], None] | None:
+        """What executes firings [start, stop) at once and returns when they have ended; None where it takes several calls."""
+        program, bound = self.program, self._bound
+        if self._looks_between or not isinstance(bound, Sliced):
+            return None
+        numbers = [code + stores for code, stores in zip(program.code, program.stores, strict=True)]
+        firsts = [0, *accumulate(map(len, numbers))]
+        run = bound.sliced([*chain.from_iterable(numbers)])
+        return run and (lambda start, stop: run(firsts[start], firsts[stop]))
 
     @property
     def processors(self) -> int:

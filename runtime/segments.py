@@ -1,4 +1,4 @@
-"""How are segments of a program executed again and again? In blocks, each one sequence of calls that is kept."""
+"""How are segments of a program executed again and again? In one call, or in blocks, each a sequence of calls that is kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ class Runner:
 
     def __init__(self, bound: BoundProgram, segments: Segments, origin: int = 0) -> None:
         self.bound, self.segments, self._origin = bound, segments, origin
+        self._sliced = bound.sliced()
         self._known: dict[tuple[int, int], Runs] = {}
 
     def run(self, start: int, stop: int, done: int = 0) -> None:
         """Execute segments [start, stop) on the open arrays, but for the first firings of the first of them."""
+        starts = self.segments.starts
+        if self._sliced is not None:
+            self._sliced(starts[start] + done, starts[stop])
+            return
         if done:
-            starts = self.segments.starts
             _call(self.bound.between(starts[start] + done, starts[start + 1]))
             start += 1
         for block in _blocks(start, stop, self._origin):

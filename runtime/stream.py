@@ -88,6 +88,71 @@ class Chunk(NamedTuple):
         ]
 
 
+class _Form:
+    """Arrays of an input or output: with any number of rows, or with the shape of what has no axis of rows."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.dtype, self.axis, shape = np.dtype(tensor.dtype), tensor.row_axis, tensor.shape
+        cut = len(shape) if self.axis is None else self.axis
+        self._before, self._after = shape[:cut], shape[cut + 1 :]
+        self._whole = (slice(None),) * cut
+
+    def __str__(self) -> str:
+        sizes = map(str, self._before + (() if self.axis is None else ("any",)) + self._after)
+        return f"({', '.join(sizes)})"
+
+    def count(self, shape: tuple[int, ...]) -> int:
+        """Rows of an array, 1 where there is no axis of rows; -1 if it does not fit."""
+        axis = self.axis
+        if axis is None:
+            return 1 if shape == self._before else -1
+        fits = shape[:axis] == self._before and shape[axis + 1 :] == self._after
+        return shape[axis] if fits and len(shape) > axis else -1
+
+    def part(self, rows: np.ndarray, start: int, stop: int | None = None) -> np.ndarray:
+        """Some rows of an array."""
+        there = *self._whole, slice(start, stop)
+        return rows[there]
+
+    def new(self, rows: int) -> np.ndarray:
+        """An array for so many rows."""
+        middle = () if self.axis is None else (rows,)
+        return np.empty((*self._before, *middle, *self._after), self.dtype)
+
+
+class _Waiting:
+    """Rows of an input that are not given up yet. fed: rows in front of them. there: rows that were pushed."""
+
+    def __init__(self, form: _Form) -> None:
+        self.form, self.fed, self.there = form, 0, 0
+        self._parts: list[np.ndarray] = []
+
+    def take(self, rows: np.ndarray, count: int) -> None:
+        """Further rows, in an array of the caller's (`own`)."""
+        self._parts.append(rows)
+        self.there += count
+
+    def own(self, rows: np.ndarray) -> None:
+        """Copy what was taken last if it still waits."""
+        if self._parts and self._parts[-1] is rows:
+            self._parts[-1] = rows.copy()
+
+    def rows(self) -> np.ndarray | None:
+        """All of them in one array."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts, self.form.axis or 0)]
+        return self._parts[0] if self._parts else None
+
+    def give_up(self, fed: int) -> None:
+        """So many rows are not needed any more."""
+        rows = self.rows() if self.fed < fed < self.there else None
+        if fed == self.there:
+            self._parts.clear()
+        elif rows is not None:
+            self._parts = [self.form.part(rows, fed - self.fed).copy()]
+        self.fed = fed
+
+
 class _Packed:
     """A keeper that packs equal weights once, so that templates share them, whatever they were read from."""
 
@@ -130,6 +195,9 @@ class StreamProgram:
         self.outputs: dict[str, Tensor] = {
             one.name: one.tensor for one in network.outputs if one.tensor is not None
         }
+        self.ins, self.outs = (
+            {name: _Form(one) for name, one in some.items()} for some in (self.inputs, self.outputs)
+        )
         self.constants = {
             one.name: one.constant for one in network.outputs if one.constant is not None
         }
@@ -232,9 +300,11 @@ class StreamProgram:
         return stream
 
     @cached_property
-    def once(self) -> frozenset[int]:
-        """Numbers of the inputs that are given once."""
-        return frozenset(k for k, rows in enumerate(self.turns.fed) if not rows)
+    def once(self) -> frozenset[str]:
+        """The inputs that are given once."""
+        return frozenset(
+            name for name, rows in zip(self.inputs, self.turns.fed, strict=True) if not rows
+        )
 
     def read_earlier(self, read: Callable[[], Iterable[Rows]]) -> dict[str, np.ndarray]:
         """The results of earlier passes over all rows, which are inputs. read: gives all rows once more."""
@@ -272,12 +342,13 @@ class StreamProgram:
 
     def _cut_array(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         tensor = next(iter(self.inputs.values()))
-        if rows.ndim != len(tensor.shape):
+        form = _Form(tensor)
+        if form.count(rows.shape) < 0:
             yield rows  # which is refused by its shape
             return
         step = max(1, _PIECE // tensor.row_bytes)
-        for start in range(0, _count_rows(tensor, rows), step):
-            yield _slice(tensor, rows, start, start + step)
+        for start in range(0, form.count(rows.shape), step):
+            yield form.part(rows, start, start + step)
 
     def bind(self, plan: Plan, segments: Segments, memory: Any) -> Runner:
         """A template in the memory of a stream."""
@@ -306,24 +377,18 @@ class Stream:
     def reset(self) -> None:
         """Start again with row 0."""
         self._done, self._ended = 0, ""
-        self._fed = [0] * len(self.program.inputs)
         self._made = [0] * len(self.program.outputs)
-        self._waiting: list[np.ndarray | None] = [None] * len(self.program.inputs)
+        self._waiting = {name: _Waiting(self.program.ins[name]) for name in self.program.inputs}
 
     @property
     def rows_in(self) -> dict[str, int]:
         """How many rows of each input were pushed."""
-        return dict(zip(self.program.inputs, self._pushed(), strict=True))
+        return {name: one.there for name, one in self._waiting.items()}
 
     @property
     def rows_out(self) -> dict[str, int]:
         """How many rows of each output were returned."""
         return dict(zip(self.program.outputs, self._made, strict=True))
-
-    def _pushed(self) -> list[int]:
-        tensors = self.program.inputs.values()
-        waiting = map(_count_rows, tensors, self._waiting)
-        return [fed + more for fed, more in zip(self._fed, waiting, strict=True)]
 
     # Rows in, rows out ---------------------------------------------------------------------------
 
@@ -335,15 +400,11 @@ class Stream:
         with self.program.lock:
             self._check_open()
             given = self._checked(rows)
-            for number, (tensor, array) in given.items():
-                before = self._waiting[number]
-                self._waiting[number] = (
-                    array if before is None else np.concatenate([before, array], tensor.row_axis)
-                )
-            found = self._run(self._runner, list(self._chunks()))
-            for number, (_, array) in given.items():
-                if self._waiting[number] is array:  # the caller's
-                    self._waiting[number] = array.copy()
+            for one, array, count in given:
+                one.take(array, count)
+            found = self._run(self._runner, self._chunks())
+            for one, array, _ in given:
+                one.own(array)
             return found
 
     def finish(self) -> dict[str, np.ndarray]:
@@ -353,7 +414,7 @@ class Stream:
         program = self.program
         with program.lock:
             self._check_open()
-            pushed = self._pushed()
+            pushed = [*self.rows_in.values()]
             if not pushed[0]:
                 raise InputError(f"no row of '{next(iter(program.inputs))}' was pushed")
             plan, segments, turns = program.ending(pushed[0], self._done)
@@ -378,11 +439,13 @@ class Stream:
         """
         with self.program.lock:
             self._check_open()
-            there = [rows for rows in self._waiting if rows is not None]
+            waiting = [one.rows() for one in self._waiting.values()]
             facts = {
-                "program": self.program.digest, "done": self._done, "fed": self._fed, "made": self._made,
-                "waiting": [rows is not None for rows in self._waiting],
+                "program": self.program.digest, "done": self._done, "made": self._made,
+                "fed": [one.fed for one in self._waiting.values()],
+                "waiting": [rows is not None for rows in waiting],
             }  # fmt: skip
+            there = [rows for rows in waiting if rows is not None]
             return pack_state(facts, [*self._runner.bound.read_pools(), *there])
 
     def _resume(self, state: bytes) -> None:
@@ -394,8 +457,14 @@ class Stream:
         pools = len(self.program.segments.program.pools)
         self._runner.bound.write_pools(arrays[:pools])
         rows = iter(arrays[pools:])
-        self._done, self._fed, self._made = facts["done"], facts["fed"], facts["made"]
-        self._waiting = [next(rows) if there else None for there in facts["waiting"]]
+        self._done, self._made = facts["done"], facts["made"]
+        for one, fed, there in zip(
+            self._waiting.values(), facts["fed"], facts["waiting"], strict=True
+        ):
+            one.fed = one.there = fed
+            if there:
+                array = next(rows)
+                one.take(array, one.form.count(array.shape))
 
     # Checks --------------------------------------------------------------------------------------
 
@@ -412,72 +481,73 @@ class Stream:
         starts = self.program.segments.starts
         return Chunk(turns, start - 1, start, starts[before + 1] - starts[before])
 
-    def _checked(self, rows: Rows) -> dict[int, tuple[Tensor, np.ndarray]]:
-        """Number of an input -> its rows. Raises InputError."""
-        tensors = self.program.inputs
-        given = rows if isinstance(rows, Mapping) else {next(iter(tensors)): rows}
-        pushed = self._pushed()
-        missing = [k for k in range(1, len(tensors)) if k not in self.program.once or not pushed[k]]
-        if not isinstance(rows, Mapping) and missing:
-            raise InputError(
-                f"one array for {len(tensors)} inputs; give a dict with {', '.join(tensors)}"
-            )
-        found = {}
-        for name, array in given.items():
-            if name not in tensors:
-                raise InputError(f"there is no input '{name}'; there is {', '.join(tensors)}")
-            tensor, number = tensors[name], [*tensors].index(name)
+    def _checked(self, rows: Rows) -> list[tuple[_Waiting, np.ndarray, int]]:
+        """Where rows of an input wait, further ones, and how many. Raises InputError."""
+        waiting, once = self._waiting, self.program.once
+        if isinstance(rows, Mapping):
+            given: Iterable[tuple[str, np.ndarray]] = rows.items()
+        else:
+            first, *others = waiting
+            if any(name not in once or not waiting[name].there for name in others):
+                raise InputError(
+                    f"one array for {len(waiting)} inputs; give a dict with {', '.join(waiting)}"
+                )
+            given = ((first, rows),)
+        found = []
+        for name, array in given:
+            one = waiting.get(name)
+            if one is None:
+                raise InputError(f"there is no input '{name}'; there is {', '.join(waiting)}")
             array = np.asarray(array)
-            if not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
+            if array.dtype != (dtype := one.form.dtype) and not np.can_cast(
+                array.dtype, dtype, "same_kind"
+            ):
+                raise InputError(f"input '{name}' is {array.dtype}, the network takes {dtype}")
+            count = one.form.count(array.shape)
+            if count < 0:
                 raise InputError(
-                    f"input '{name}' is {array.dtype}, the network takes {tensor.dtype}"
+                    f"input '{name}' has shape {array.shape}, the network takes {one.form}"
                 )
-            if not _fits(tensor, array.shape):
-                wanted = str(_shape(tensor, tensor.shape)).replace("None", "any")
-                raise InputError(
-                    f"input '{name}' has shape {array.shape}, the network takes {wanted}"
-                )
-            if number in self.program.once and pushed[number]:
+            if one.there and name in once:
                 raise InputError(f"input '{name}' has no rows that stream, and was given before")
             if array.size:
-                found[number] = tensor, array
+                found.append((one, array, count))
         return found
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self) -> list[Chunk]:
         """The segments whose rows are there, turn by turn."""
-        turns, at, there = self.program.turns, self._done, self._pushed()
+        turns, reach, found = self.program.turns, self._runner.segments.reach, list[Chunk]()
+        at, there = self._done, [one.there for one in self._waiting.values()]
         there[0] -= self.program.held_back
         while True:
             left_out, start = turns.split(at)
             rows = [count - left_out * turn for count, turn in zip(there, turns.fed, strict=True)]
-            stop = min(self._runner.segments.reach(rows), turns.stop)
-            if stop <= start:
-                return
-            yield Chunk(left_out, start, stop)
-            at += stop - start
+            stop = min(reach(rows), turns.stop)
+            if stop > start:
+                found.append(Chunk(left_out, start, stop))
+                at += stop - start
+            if stop <= start or stop < turns.stop:
+                return found
 
     def _run(self, runner: Runner, chunks: Sequence[Chunk]) -> dict[str, np.ndarray]:
         """Execute chunks, give fed rows up, and return those that are complete."""
         if not chunks:
             return {}
-        segments, turns = runner.segments, self.program.turns
-        last = chunks[-1]
+        segments, turns, last = runner.segments, self.program.turns, chunks[-1]
         made = last.rows(segments.made, turns.made)
-        fed = last.rows(segments.fed, turns.fed)
         arrays = {
-            name: _new(tensor, after - before)
-            for (name, tensor), before, after in zip(
-                self.program.outputs.items(), self._made, made, strict=True
+            name: form.new(after - before)
+            for (name, form), before, after in zip(
+                self.program.outs.items(), self._made, made, strict=True
             )
             if after > before
         }
         self._execute(runner, chunks, arrays)
-        for number, (tensor, first, after) in enumerate(
-            zip(self.program.inputs.values(), self._fed, fed, strict=True)
-        ):
-            self._waiting[number] = _behind(tensor, self._waiting[number], after - first)
-        self._fed, self._made = fed, made
-        self._done += sum(one.stop - one.start for one in chunks)
+        fed = last.rows(segments.fed, turns.fed)
+        for one, count in zip(self._waiting.values(), fed, strict=True):
+            one.give_up(count)
+        self._made = made
+        self._done += sum(stop - start for _, start, stop, _ in chunks)
         return arrays
 
     def _execute(
@@ -485,60 +555,21 @@ class Stream:
     ) -> None:
         """Execute chunks on the rows that wait and on arrays of the outputs."""
         bound, turns = runner.bound, self.program.turns
-        ins = list(zip(self.program.inputs, self._waiting, self._fed, turns.fed, strict=True))
-        outs = [
-            (name, arrays[name], first, turn)
-            for name, first, turn in zip(self.program.outputs, self._made, turns.made, strict=True)
+        ends = [
+            (name, False, one.rows(), one.fed, turn)
+            for (name, one), turn in zip(self._waiting.items(), turns.fed, strict=True)
+        ]
+        ends += [
+            (name, True, arrays[name], first, turn)
+            for name, first, turn in zip(self.program.outs, self._made, turns.made, strict=True)
             if name in arrays
         ]
         self._ended = "was interrupted"
         try:
             for left_out, *segments in chunks:
-                for output, some in ((False, ins), (True, outs)):
-                    for name, array, first, turn in some:
-                        bound.open(name, 0, output, array, first - left_out * turn)
+                for name, output, array, first, turn in ends:
+                    bound.open(name, 0, output, array, first - left_out * turn)
                 runner.run(*segments)
             self._ended = ""
         finally:
             bound.close()
-
-
-def _count_rows(tensor: Tensor, rows: np.ndarray | None) -> int:
-    """Of an array; one where there is no axis of rows."""
-    if rows is None:
-        return 0
-    return 1 if tensor.row_axis is None else rows.shape[tensor.row_axis]
-
-
-def _fits(tensor: Tensor, shape: Sequence[int]) -> bool:
-    """Whether an array has the shape of the tensor, but for the number of rows."""
-    if tensor.row_axis is None or len(shape) != len(tensor.shape):
-        return shape == tensor.shape
-    axis, wanted = tensor.row_axis, tensor.shape
-    return shape[:axis] == wanted[:axis] and shape[axis + 1 :] == wanted[axis + 1 :]
-
-
-def _shape(tensor: Tensor, shape: Sequence[int]) -> tuple[int | None, ...]:
-    """A shape with None for the number of rows."""
-    return tuple(None if axis == tensor.row_axis else size for axis, size in enumerate(shape))
-
-
-def _slice(tensor: Tensor, rows: np.ndarray, start: int, stop: int | None = None) -> np.ndarray:
-    """Some rows of an array."""
-    there = *[slice(None)] * (tensor.row_axis or 0), slice(start, stop)
-    return rows[there]
-
-
-def _behind(tensor: Tensor, rows: np.ndarray | None, count: int) -> np.ndarray | None:
-    """A copy of what is behind the first rows; None where that is nothing."""
-    if rows is None or count == _count_rows(tensor, rows):
-        return None
-    return _slice(tensor, rows, count).copy() if count else rows
-
-
-def _new(tensor: Tensor, rows: int) -> np.ndarray:
-    """An array for so many rows of a tensor; for all of one that has no axis of rows."""
-    shape, axis = list(tensor.shape), tensor.row_axis
-    if axis is not None:
-        shape[axis] = rows
-    return np.empty(shape, tensor.dtype)

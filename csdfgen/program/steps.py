@@ -269,6 +269,14 @@ class Awaiting(NamedTuple):
 
 
 @runtime_checkable
+class Sliced(Protocol):
+    """A program in memory, any part of which is executed by one call."""
+
+    def sliced(self, numbers: Sequence[int]) -> Callable[[int, int], None] | None:
+        """What executes instructions `numbers[start:stop]` and returns when they have ended; None if it takes several calls."""
+
+
+@runtime_checkable
 class SelfTimed(Protocol):
     """A `Bound` on several processors."""
 

@@ -341,10 +341,9 @@ def test_rows_are_counted_beyond_32_bits(number: int) -> None:
     again = -(-number // stream.turn)
     turns = frame.turns
     s._done += again * turns.count
-    s._fed, s._made = (
-        [at + again * rows for at, rows in zip(before, turn, strict=True)]
-        for before, turn in ((s._fed, turns.fed), (s._made, turns.made))
-    )
+    s._made = [at + again * rows for at, rows in zip(s._made, turns.made, strict=True)]
+    for waiting, rows in zip(s._waiting.values(), turns.fed, strict=True):
+        waiting.fed, waiting.there = (at + again * rows for at in (waiting.fed, waiting.there))
     resumed = frame.open(s.save())
     for found, wanted in (
         (resumed.push(x[:, :, half:]), other.push(x[:, :, half:])),

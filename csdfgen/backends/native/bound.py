@@ -210,6 +210,19 @@ class NativeBound:
             )
         return self._team.sections(get_address(table), sections, table)
 
+    def sliced(self, numbers: Sequence[int]) -> Callable[[int, int], None] | None:
+        """See `Sliced`: a table of all of them."""
+        if self._numpy or self._team is not None:
+            return None
+        table = np.ascontiguousarray(self._records[numbers])
+        run, first, size = self._library.run, get_address(table), table.strides[0]
+        kept = self, table
+
+        def run_slice(start: int, stop: int, kept: object = kept) -> None:
+            run(first + size * start, stop - start)
+
+        return run_slice
+
     def self_timed(self, lists: Sequence[Sequence[Awaiting]]) -> Callable[[], None] | None:
         """See `SelfTimed`: a thread of the team for each list, and a counter for each thread."""
         if self._numpy or self._team is None or self._team.threads < len(lists):
