@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 
 _Part = Literal[
-    "fig1", "table2", "table3", "findings", "paper002", "paper003", "paper004", "vbs", "lbci", "all"
-]
+    "fig1", "table2", "table3", "findings", "paper002", "paper003", "paper004", "vbs", "lbci", "tx2", "all",
+]  # fmt: skip
 
 _PAPER_002 = ("fig1", "table2", "table3", "findings")
 
@@ -42,7 +43,8 @@ class Reproduce(Command):
     computes what follows from the tables of the CitiusSynapse paper (2021: OpenCL on embedded systems), and measures
     each of its techniques on this machine; see docs/paper004.md. `vbs` computes the numbers of the paper of 2020 on
     variable batch sizes across layers, and models its measurements; see docs/batches.md. `lbci` computes the percentages
-    of the paper of 2023 on layered batches in a simulated server; see docs/lbci.md.
+    of the paper of 2023 on layered batches in a simulated server; see docs/lbci.md. `tx2` maps networks to GPU and CPUs of
+    a Jetson TX2, by times that the authors of paper 002 measured; see docs/papers.md.
     """
 
     examples = (
@@ -53,6 +55,7 @@ class Reproduce(Command):
         "csdfgen reproduce paper004",
         "csdfgen reproduce vbs",
         "csdfgen reproduce lbci",
+        "csdfgen reproduce tx2 --tables input_examples/high_throughput",
     )
 
     part: _Part = argument("|".join(get_args(_Part)))
@@ -61,6 +64,7 @@ class Reproduce(Command):
     counting: Literal["paper", "schedule", "both"] = declare(
         "Table III as counted by the authors, as executed by our schedules, or both.", "both"
     )
+    tables: Path | None = declare("Of tx2: the authors' times of layers.", None, "FOLDER")
 
     def run(self) -> None:
         """Reproduce one part or "all", print it, and write what is asked for. Raises CsdfgenError."""
@@ -68,7 +72,7 @@ class Reproduce(Command):
             check_writable(path)
         wholes = {
             "paper002": _PAPER_002,
-            "all": (*_PAPER_002, "paper003", "paper004", "vbs", "lbci"),
+            "all": (*_PAPER_002, "paper003", "paper004", "vbs", "lbci", "tx2"),
         }
         parts = wholes.get(self.part, (self.part,))
         found = {part: self._rows(part) for part in parts}
@@ -83,9 +87,15 @@ class Reproduce(Command):
             return _table3(("paper", "schedule") if self.counting == "both" else (self.counting,))
         makers: Mapping[str, Callable[[], Rows]] = {
             "fig1": _figure1, "table2": _table2, "findings": _findings, "paper003": _formats,
-            "paper004": _embedded, "vbs": _batches, "lbci": _joining,
+            "paper004": _embedded, "vbs": _batches, "lbci": _joining, "tx2": self._mapped,
         }  # fmt: skip
         return makers[part]()
+
+    def _mapped(self) -> Rows:
+        """GPU and CPUs of a TX2; the cells, or what is left out with its reason."""
+        from csdfgen.paper.mapped import reproduce
+
+        return _parts(partial(reproduce, self.tables))
 
 
 def _csv(found: Mapping[str, Rows]) -> bytes:
