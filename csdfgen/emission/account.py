@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import prod
+from operator import mul
 
 import numpy as np
 
@@ -101,7 +102,9 @@ def account_memory(
     if isinstance(made, ProgramTables) and made.endless:
         rows = [one.tensor.row_elements * one.tensor.itemsize for one in made.arguments]
         outputs = sum(size for size, one in zip(rows, made.arguments, strict=True) if one.output)
-        ends = outputs, sum(rows) - outputs, stack or 0
+        held = made.loop.held if made.loop is not None else ()
+        inputs = sum(rows) - outputs + sum(map(mul, held, rows))
+        ends = outputs, inputs, stack or 0
         return Account(parameters, constants, program, plan.planned_bytes, *ends)
     if stack is None:
         return Account(parameters, constants, program, plan.planned_bytes, plan.figures["outputs"])

@@ -7,7 +7,7 @@ place of the row in the arena, in one piece or several.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -143,36 +143,46 @@ class KernelFiring:
 Entry = Task | KernelFiring
 
 
+Place = tuple[str, str, int]
+"""The name of a layer, a kernel, and how many instructions of its firing are from it to the last."""
+
+
 @dataclass(frozen=True, slots=True)
 class Templates:
     """Images by which a stream is emitted: after `turn` rows of the first input firings repeat, from row `first` on in the image
-    of the main program, which has two turns behind it. endings: by rows, the programs of images that are as high as
-    streams that may end, each multiple of `ends` rows that the network takes.
+    of the main program, which has two turns behind it. held: rows of it that wait for the end. endings: by rows, the
+    programs of images that are as high as streams that may end, each multiple of `ends` rows that the network takes.
+    counted: in the last firings of layers the slots with numbers of all rows, and what computes them in C.
     """
 
     first: int
     turn: int
     ends: int
+    held: int
     endings: Mapping[int, Lowered]
+    counted: Mapping[Place, Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Entries [first, stop) of the order, which end a stream at the place `at` of its loop in turn `turns`, or in a later one
-    that has no ending of its own.
+    """Entries [first, stop) of the order, which end a stream of `rows` rows at the place `at` of its loop in turn `turns`, or in
+    a later one that has no ending of its own. held: how many rows of each input wait then.
     """
 
     at: int
     turns: int
     first: int
     stop: int
+    rows: int
+    held: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """Entries [start, stop) of the order, which repeat. turn: by number of an argument the rows of it that are moved then. more:
     how often a frame repeats them; or of a stream ends: rows of the first input, behind a multiple of which it may end, if the
-    network takes so many.
+    network takes so many; held: by number of an input, most rows of it that wait for the end; counted: whether numbers
+    depend on how many rows there were.
     """
 
     start: int
@@ -181,6 +191,8 @@ class Loop:
     more: int = 0
     ends: int = 0
     endings: tuple[Ending, ...] = ()
+    held: tuple[int, ...] = ()
+    counted: bool = False
 
 
 class ProgramTables:
@@ -213,6 +225,7 @@ class ProgramTables:
         self._sides: list[Side] = []
         self._known: dict[tuple[object, ...], int] = {}
         self._fired: dict[tuple[int, ...], tuple[KernelFiring, ...]] = {}
+        self._counted: Mapping[Place, Mapping[int, str]] = {}
         self._inputs = {one.name: one for one in arguments if not one.output}
         self._outputs = {one.name: one for one in arguments if one.output}
         entries, firsts = self._list_entries(made)
@@ -253,7 +266,7 @@ class ProgramTables:
         for actor, firing, code, takes, gives, guards in zip(
             actors, program.firings, program.code, fed, delivered, program.guards, strict=True
         ):
-            fires = self._fires(program, code) if isinstance(firing, Step) else ()
+            fires = self._fires(program, code, firing) if isinstance(firing, Step) else ()
             found = [*takes, *fires, *gives]
             firsts.append(len(entries))
             if found and guards != open_[1]:
@@ -267,13 +280,22 @@ class ProgramTables:
         _close(entries, *open_)
         return entries, [*firsts, len(entries)]
 
-    def _fires(self, program: Program, code: tuple[int, ...]) -> tuple[KernelFiring, ...]:
+    def _fires(
+        self, program: Program, code: tuple[int, ...], step: Step
+    ) -> tuple[KernelFiring, ...]:
         """What an actor's firing fires; equal ones are stored once."""
         found = self._fired.get(code)
         if found is None:
             some = [program.instructions[number] for number in code]
             self.kernels.update(f"csdf_{one.kernel}" for one in some)
-            found = self._fired[code] = tuple(KernelFiring(*self.pools.add(one)) for one in some)
+            last = step.layer.name if step.phase.last else ""
+            counted = [
+                self._counted.get((last, one.kernel, len(some) - number), {})
+                for number, one in enumerate(some)
+            ]
+            found = self._fired[code] = tuple(
+                KernelFiring(*self.pools.add(*one)) for one in zip(some, counted, strict=True)
+            )
             self.pools.mark()
         return found
 
@@ -284,24 +306,50 @@ class ProgramTables:
         first, turn, main = templates.first, templates.turn, self._cut(made)
         segment = {rows: number for number, rows in enumerate(main.fed[:, 0].tolist())}
         at = {rows: firsts[main.starts[number]] for rows, number in segment.items()}
+        ports = [*self._list_ports(entries)]
+        at[0] = next(k for k, one in enumerate(entries) if [*self._list_ports([one])][:1] == [0])
         start, stop, alike = at[first], at[first + turn], [*chain(*main.alike)]  # one of each entry
         if alike[start:stop] != alike[stop : 2 * stop - start]:
             raise PlanError(f"firings do not repeat after {turn} rows; plan the stream again")
         found, endings = entries[:stop], list[Ending]()
+        self._counted = templates.counted
         for rows, end in sorted(templates.endings.items()):
-            turns = max(0, (rows - first) // turn)
-            behind = at[rows - turns * turn]  # in the main program
+            done = max(0, rows - templates.held)
+            turns = max(0, (done - first) // turn)
+            behind = at[done - turns * turn]  # in the main program
             before = alike[:start] + turns * alike[start:stop] if turns else []
             before += alike[start if turns else 0 : behind]
-            more = self._list_entries(end)[0][len(before) :]
-            if before != [*chain(*self._cut(end).alike)][: len(before)]:
-                raise PlanError(
-                    f"of {rows} rows some are left out when they are the last; emitted code does not hold them back"
-                )
-            endings.append(Ending(behind, turns, len(found), len(found) + len(more)))
+            listed, _ = self._list_entries(end)
+            taken = [*self._list_ports(listed)]
+            same = before == [*chain(*self._cut(end).alike)][: len(before)]
+            if not same or sorted(taken) != sorted(ports[: len(taken)]):
+                raise PlanError(f"images of {rows} rows begin otherwise than higher ones")
+            more = listed[len(before) :]
+            last, waiting = len(found) + len(more), [*self._list_ports(more)]
+            held = tuple(waiting.count(number) for number in range(len(self._inputs)))
+            endings.append(Ending(behind, turns, len(found), last, rows, held))
             found += more
         moved = chain(*main.turn(segment[first], segment[first + turn] - segment[first]))
-        return Loop(start, stop, [*moved], ends=templates.ends, endings=tuple(endings)), found
+        held = tuple(self._count_waiting(ports, templates.held)) if templates.held else ()
+        ends, counted = tuple(endings), bool(templates.counted)
+        return Loop(start, stop, [*moved], 0, templates.ends, ends, held, counted), found
+
+    def _list_ports(self, entries: Iterable[Entry]) -> Iterator[int]:
+        """The numbers of the inputs whose rows entries of the order take, row by row."""
+        for one in entries:
+            if isinstance(one, Task) and self._takes(one):
+                yield from [self._sides[one.side].argument.number] * one.count
+
+    def _count_waiting(self, ports: Sequence[int], held: int) -> list[int]:
+        """Most rows of each input that wait, if all rows come in this order, and so many of the first one are held."""
+        waiting, most, done = [0] * len(self._inputs), [0] * len(self._inputs), 0
+        for at, port in enumerate(ports):
+            while port == 0 and done < at and (ports[done] or waiting[0] == held):
+                waiting[ports[done]] -= 1
+                done += 1
+            waiting[port] += 1
+            most[port] = max(most[port], waiting[port])
+        return most
 
     def _cut(self, made: Lowered) -> Segments:
         """The segments of the program whose entries were listed last."""

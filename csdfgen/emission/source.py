@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -161,9 +161,15 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "strides": ", ".join(map(str, one.strides)),
         "row_strides": ", ".join(map(str, one.row_strides)),
         "row_number": _row_number(unit, one),
+        "held": dict(enumerate(_held(unit))).get(one.number, 0),
         "push": unit.push(one),
         "stream_push": unit.push(one, stream=True),
     }
+
+
+def _held(unit: Unit) -> Sequence[int]:
+    """How many rows of each input wait for the end of a stream; () if none do."""
+    return unit.tables.loop.held if unit.tables.loop else ()
 
 
 def _in_place(unit: Unit, one: Argument) -> str:
@@ -200,6 +206,9 @@ def _common(unit: Unit) -> dict[str, Any]:
         "endless": endless,
         "repeats": unit.tables.loop is not None,
         "row_type": _row_type(unit),
+        "held_back": _held(unit),
+        "counted": unit.tables.loop is not None and unit.tables.loop.counted,
+        "input_count": len(inputs),
         "called": unit.called(own=False),
         "static_called": unit.called(),
         "arguments": arguments,
@@ -292,7 +301,6 @@ def source(unit: Unit) -> Iterator[str]:
             if array.size
         ],
         streams=not tables.streamed and not unit.timed,
-        input_count=len(unit.inputs),
         moves="now && now->side >= 0" if tables.branches else "now",
         **_loop(tables),
     )
@@ -303,12 +311,17 @@ def _loop(tables: ProgramTables) -> dict[str, Any]:
     loop = tables.loop
     if loop is None:
         return {}
-    ends = (f"{{{one.at}, {one.turns}, {one.first}, {one.stop}}}" for one in loop.endings)
+    ends = (
+        f"{{{one.at}, {one.turns}, {one.first}, {one.stop}, {one.rows}, {{{', '.join(map(str, one.held))}}}}}"
+        for one in loop.endings
+    )
     return {
         "loop_start": loop.start,
         "loop_stop": loop.stop,
+        "held_rows": loop.held[0] if loop.held else 0,
         "turn_count": loop.more,
         "turn_rows": ", ".join(map(str, loop.turn)),
+        "turn_first": loop.turn[0],
         "ending_count": len(loop.endings),
         "endings": wrap_words(ends),
     }

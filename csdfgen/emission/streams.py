@@ -1,46 +1,120 @@
 """How does a stream become C? As the program of an image whose middle repeats, and behind it what images of other heights do at
 their ends.
+
+Numbers that depend on how many rows there were, as the divisors of means, are found by lowering an end for several heights:
+each must be a multiple of the rows, or a number divided by them, which C then computes.
 """
 
 from __future__ import annotations
 
-from csdfgen.emission.order import Lowered, Templates, lower_plans
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from math import nan
+
+import numpy as np
+
+from csdfgen.backends.native.structures import kernel_structure, list_slots
+from csdfgen.emission.order import Lowered, Place, Templates, lower_plans
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.ops import get_operator
-from csdfgen.ops.base import Mode
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.streams import StreamPlan
-from csdfgen.program.steps import Backend
+from csdfgen.planning.streams import StreamPlan, count_held
+from csdfgen.program.instructions import KEEPER, WEIGHTS, Constants, Instruction, Once, Ref
+from csdfgen.program.steps import Backend, Step
 
 
 def lower_stream(plan: StreamPlan, kernels: Backend) -> tuple[Lowered, Templates]:
     """The main program, and where it repeats and ends: behind a multiple of the rows of a period.
 
     Raises what lowering raises; PlanError for a network that takes no image whose rows are such a multiple, or whose results
-    depend on how many rows there were.
+    depend on how many rows there were in a way that C does not compute.
     """
-    for layer in plan.network.layers:
-        if get_operator(layer).mode(layer) is Mode.ACCUMULATE:
-            raise PlanError(
-                f"layer '{layer.name}' gives its result behind the last row, and emitted code holds no rows back until it is "
-                "known which one that is; cut the network in front of it, and reduce the rows that the sink takes"
-            )
+    if plan.earlier:
+        raise PlanError(
+            "rows are read several times, which emitted code does not; leave the passes out"
+        )
     ends, turn = plan.period, plan.turn
-    begins = ends * any(get_operator(layer).held(layer) for layer in plan.network.layers)
+    begins = ends * (
+        plan.counts_rows or any(get_operator(one).held(one) for one in plan.network.layers)
+    )
     first = begins + -(-plan.first // ends) * ends  # behind the firings that begin states
-    least = plan.least + begins
-    plans = {rows: _plan(plan, rows) for rows in range(ends, least + turn, ends)}
-    found = {rows: one for rows, one in plans.items() if one is not None}
+    found = _list_plans(plan, range(ends, plan.least + turn, ends))
+    held = count_held(found[max(found)]) if found else 0
+    least = max(plan.least + begins, first + held)
+    found |= _list_plans(plan, range(max(found, default=0) + ends, least + turn, ends))
     if not found:
         raise PlanError(f"no image of a multiple of {ends} rows is one that the network takes")
     main = plan.at(-(-(least + 2 * turn) // ends) * ends)
     program, *programs = lower_plans([main, *found.values()], kernels)
-    return program, Templates(first, turn, ends, dict(zip(found, programs, strict=True)))
+    endings = dict(zip(found, programs, strict=True))
+    counted = _find_counted(plan, max(found), kernels) if plan.counts_rows else {}
+    return program, Templates(first, turn, ends, held, endings, counted)
 
 
-def _plan(plan: StreamPlan, rows: int) -> Plan | None:
-    """The plan of an image; None for a height that the network does not take."""
-    try:
-        return plan.at(rows)
-    except CsdfgenError:
-        return None
+def _list_plans(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
+    """The plans of images, by their rows; of heights that the network takes."""
+    found = {}
+    for rows in heights:
+        with suppress(CsdfgenError):
+            found[rows] = plan.at(rows)
+    return found
+
+
+def _find_counted(plan: StreamPlan, rows: int, kernels: Backend) -> dict[Place, Mapping[int, str]]:
+    """The numbers of all rows in the ends of images that are lowered as a template of so many rows, by the place of their
+    instruction and their slot, as expressions of C. Raises PlanError for others than multiples and quotients.
+    """
+    heights = [rows + turns * plan.turn for turns in (0, 1, 2, 5)]
+    plans, found = [plan.ending(rows, height) for height in heights], {}
+    programs = [one.program for one in copy_context().run(_lower_once, plans, kernels)]
+    for at, step in enumerate(programs[0].firings):
+        count = len(programs[0].code[at]) if isinstance(step, Step) else 0
+        for number in range(count):
+            some = [one.instructions[one.code[at][number]] for one in programs]
+            texts = dict(_list_texts(some, programs[0].constants, heights))
+            if "" in texts.values():
+                raise PlanError(
+                    f"layer '{plans[0].order[at][0]}' uses a number of all rows that emitted code does not compute; cut the "
+                    "network in front of it, and reduce the rows that the sink takes"
+                )
+            found[plans[0].order[at][0], some[0].kernel, count - number] = texts
+    return {place: texts for place, texts in found.items() if texts}
+
+
+def _lower_once(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
+    """Programs with equal weights in one place."""
+    KEEPER.set(Once())
+    return lower_plans(plans, kernels)
+
+
+def _list_texts(
+    some: Sequence[Instruction], constants: Constants, heights: Sequence[int]
+) -> Iterator[tuple[int, str]]:
+    """Slots in which one instruction differs between heights, and what is in them in C; "" where that is not known."""
+    slots = kernel_structure(some[0].kernel).slots if len(set(some)) > 1 else ()
+    for number, (slot, *values) in enumerate(zip(slots, *map(list_slots, some), strict=False)):
+        if len({constants.describe(one) if slot.pointer else one for one in values}) > 1:
+            word, numbers = slot.type, values
+            if slot.pointer:
+                word = "float" if values[0].pool == WEIGHTS else "int32_t"
+                numbers = [_read(one, constants) for one in values]
+            yield number, _find_formula(word, numbers, heights)
+
+
+def _read(ref: Ref, constants: Constants) -> float:
+    """The only number of a table, or of an array of float32; NaN for others."""
+    if ref.pool == WEIGHTS:
+        values = constants.block(ref.offset).values
+        return float(values.view(np.float32)[0]) if values.size == 4 else nan
+    rows = constants.rows_of(ref)
+    return rows[0] if ref.pool == "int32_t" and len(rows) == 1 else nan
+
+
+def _find_formula(word: str, values: Sequence[float], heights: Sequence[int]) -> str:
+    """Numbers as a multiple of heights, or as float32 divided by them, in C; "" if they are neither."""
+    each, above = list(zip(values, heights, strict=True)), values[0] * heights[0]
+    if len({one / height for one, height in each}) == 1:
+        return f"({word})({values[0] / heights[0]!r} * ALL_ROWS)"
+    near = all(abs(above / (one * height) - 1) <= 2.0**-23 for one, height in each)
+    return f"({word})({above!r} / ALL_ROWS)" if near else ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -220,7 +220,7 @@ _UNROLLED = 4
 class Call:
     """What a firing fills in: into a structure of this type, copies of structures that it refers to, as (where, type, count),
     and places, as (where, type of what is pointed to, whether they are a table). counts: of places of each, 1 of one that is
-    no table. places: offsets in the arena.
+    no table. places: offsets in the arena. counted: lines that compute numbers of all rows.
     """
 
     kind: str
@@ -228,6 +228,7 @@ class Call:
     fills: list[tuple[str, str, bool]] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
 
     def fill(self, where: str, pointee: str, offsets: Sequence[int], table: bool) -> None:
         """Fill in a place, or a table of places."""
@@ -238,7 +239,7 @@ class Call:
     @property
     def form(self) -> Hashable:
         """What calls that one function serves have in common: they may differ in the lengths of tables."""
-        return self.kind, tuple(self.copies), tuple(self.fills)
+        return self.kind, tuple(self.copies), tuple(self.fills), tuple(self.counted)
 
 
 class Form:
@@ -274,6 +275,7 @@ class Form:
         """Bytes of all that is filled in, where a pointer has 8."""
         structures = [(self.call.kind, 1), *((kind, count) for _, kind, count in self.call.copies)]
         tables = sum(map(max, self._columns))
+        tables += len(self.call.counted)
         return 8 * tables + sum(count * type_size(kind, 8) for kind, count in structures)
 
     def source(self, name: str) -> Iterator[str]:
@@ -286,6 +288,7 @@ class Form:
             yield f"    {inner} s{number}[{count}];"
             yield f"    memcpy(s{number}, {where}, sizeof s{number});"
             yield f"    {where} = s{number};"
+        yield from (f"    {line}" for line in self.call.counted)
         first = 0
         for number, (lengths, (where, pointee, table)) in enumerate(
             zip(self._columns, self.call.fills, strict=True)
@@ -411,11 +414,16 @@ class Tables:
         """The greatest of these lengths."""
         return max((max(one) for form in self._forms.values() for one in form.varied), default=0)
 
-    def add(self, made: Instruction) -> tuple[int, int]:
-        """Add a firing of an instruction: the number of its call, and of its first place."""
+    def add(self, made: Instruction, counted: Mapping[int, str]) -> tuple[int, int]:
+        """Add a firing of an instruction: the number of its call, and of its first place. counted: see `Templates`."""
         kind = kernel_structure(made.kernel)
-        call = Call(kind.name)
-        step = self._hollow(kind, [list_slots(made)], call, "step")
+        call, slots = Call(kind.name), list(list_slots(made))
+        for number, value in counted.items():
+            where, pointed = f"step.{_slot_names(kind)[number]}", kind.slots[number].pointer
+            kept = f"const {value[1 : value.index(')')]} n{number} = {value};"
+            call.counted += [kept, f"{where} = &n{number};"] if pointed else [f"{where} = {value};"]
+            slots[number] = None if pointed else 0
+        step = self._hollow(kind, [slots], call, "step")
         self._forms.setdefault(call.form, Form(call)).add(call)
         key = call.form, f"csdf_{made.kernel}", step, tuple(call.counts)
         first = self.pool("place").add(list_places(call.places)) if call.places else 0

@@ -28,7 +28,12 @@ from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.passes import split_passes
-from csdfgen.phases.streaming import FIXED_HEIGHT, find_stream_obstacle, widen_for_streams
+from csdfgen.phases.streaming import (
+    FIXED_HEIGHT,
+    find_stream_obstacle,
+    has_end_of_its_own,
+    widen_for_streams,
+)
 from csdfgen.planning.buffers import ARENA, workspace_buffer
 from csdfgen.planning.plan import Plan, Turns
 from csdfgen.planning.planner import network_figures, pause_collection, plan_repeated
@@ -185,6 +190,21 @@ class StreamPlan:
         """
         turns = max(0, (rows - self.least) // self.turn)
         return rows - turns * self.turn, turns
+
+
+def count_held(plan: Plan) -> int:
+    """How many rows of the first input wait for the end of an image: those that are fed from where the first layer ends by
+    itself (`has_end_of_its_own`).
+    """
+    first, fed, start = plan.network.inputs[0], 0, 0
+    for name, number in plan.order:
+        work = plan.conversion.actor[name]
+        phase = work.phases[number]
+        if work.kind == "input" and work.writes[0].tensor.name == first.name:
+            start, fed = fed, phase.out.stop
+        if work.layer and phase.last and has_end_of_its_own(work.layer):
+            return first.rows - start
+    return 0
 
 
 def find_passes(

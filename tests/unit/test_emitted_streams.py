@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +17,6 @@ import csdfgen
 import runtime
 from csdfgen.emission.emit import emit
 from csdfgen.emission.project import OPTIMISED
-from csdfgen.errors import PlanError
 from csdfgen.planning.streams import StreamPlan
 from tests.board_networks import absent_board
 from tests.builder import Graph
@@ -61,7 +62,47 @@ def begun(height: int) -> onnx.ModelProto:
     return graph.model(y, f"{y[:-1]}1", checked=False)
 
 
-CASES = {"dilated": MODELS["dilated"], "sums": sums, "bytes": bytes_, "begun": begun}
+def pooled(op_type: str, height: int, **given: Any) -> onnx.ModelProto:
+    """A result of all rows behind a convolution, and a layer behind it."""
+    graph = Graph()
+    y = graph.node(op_type, graph.conv(graph.input("x", (1, 2, height, 4)), 3), **given)
+    return graph.model(graph.conv(y, 2, 1), checked=False)
+
+
+def mean_of_bytes(height: int) -> onnx.ModelProto:
+    return quantized(pooled("GlobalAveragePool", height), "QDQ")
+
+
+def last_state(height: int) -> onnx.ModelProto:
+    """Layers behind the last state of a GRU."""
+    graph = Graph()
+    w, r = (graph.constant(graph.rng.standard_normal((1, 9, n)).astype(np.float32)) for n in (4, 3))
+    y = graph.node("GRU", graph.input("x", (height, 1, 4)), w, r, outputs=2, hidden_size=3)
+    scores = graph.node("MatMul", f"{y[:-1]}1", graph.constant(np.eye(3, dtype=np.float32)))
+    return graph.model(graph.node("Softmax", scores, axis=-1), checked=False)
+
+
+def cropped(height: int) -> onnx.ModelProto:
+    """Of two inputs, one of which has half of the rows, without their last rows; the greatest of the rest."""
+    graph = Graph()
+    a, b = (graph.input(name, (1, 2, height // n, 4)) for name, n in (("a", 1), ("b", 2)))
+    sums = graph.node("Add", graph.node("MaxPool", a, kernel_shape=[2, 1], strides=[2, 1]), b)
+    y = graph.node("Pad", sums, graph.constant(np.array([0, 0, 0, 0, 0, 0, -5, 0])))
+    return graph.model(y, graph.node("ReduceMax", y, axes=[2, 3]), checked=False)
+
+
+CASES = {
+    "dilated": MODELS["dilated"],
+    "sums": sums,
+    "bytes": bytes_,
+    "begun": begun,
+    "greatest": partial(pooled, "GlobalMaxPool"),
+    "mean": partial(pooled, "GlobalAveragePool"),
+    "reduced": partial(pooled, "ReduceMean", axes=[2, 3]),
+    "mean of bytes": mean_of_bytes,
+    "last state": last_state,
+    "cropped": cropped,
+}
 
 
 def built(stream: StreamPlan, folder: Path, *flags: str) -> Path:
@@ -213,9 +254,12 @@ def test_what_streams_have_not_is_refused(call: Call, tmp_path: Path, options: s
 
 
 @pytest.mark.networks
-def test_a_board_takes_rows_without_a_last_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", [bytes_, mean_of_bytes])
+def test_a_board_takes_rows_without_a_last_one(
+    network: Callable[[int], onnx.ModelProto], tmp_path: Path
+) -> None:
     absent_board("cortex-m7")
-    stream = csdfgen.plan_stream(bytes_(256), backend="native")
+    stream = csdfgen.plan_stream(network(256), backend="native")
     emit(stream, "net", tmp_path / "c", target="cortex-m7")
     rows = heights(stream)[-1]
     feeds, files = feed(stream, rows, tmp_path)
@@ -283,28 +327,3 @@ def test_minutes_of_sound_on_a_board(
     wanted = np.moveaxis(np.concatenate(parts, 2), 2, 0).ravel()
     found = np.fromfile(tmp_path / "out", output.dtype)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
-
-
-def cropped(height: int) -> onnx.ModelProto:
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", [1, 2, height, 4]), ("y", None))
-    ]
-    pads = helper.make_tensor("pads", TensorProto.INT64, [8], [0, 0, 0, 0, 0, 0, -5, 0])
-    node = helper.make_node("Pad", ["x", "pads"], ["y"])
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [pads])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
-def test_results_of_all_rows_are_refused(tmp_path: Path) -> None:
-    graph = Graph()
-    y = graph.node("GlobalMaxPool", graph.conv(graph.input("x", (1, 2, 64, 4)), 2))
-    stream = csdfgen.plan_stream(graph.model(y), backend="native")
-    with pytest.raises(PlanError, match=r"layer 'GlobalMaxPool_1' gives its result behind"):
-        emit(stream, "net", tmp_path / "c", target="generic")
-
-
-def test_rows_that_the_end_leaves_out_are_refused(tmp_path: Path) -> None:
-    stream = csdfgen.plan_stream(cropped(256), backend="native")
-    with pytest.raises(PlanError, match="does not hold them back"):
-        emit(stream, "net", tmp_path / "c", target="generic")

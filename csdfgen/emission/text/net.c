@@ -42,6 +42,11 @@ typedef struct call {
 #define AT(k) ((void *)(base + at[k]))
 #define ROW(k) (at[k] == NONE ? NULL : AT(k))
 
+@if counted@
+/* Rows of the first input, when a stream ends. */
+#define ALL_ROWS ((double)((const @name@_t *)(const void *)base)->rows)
+
+@end@
 /* A call, and the first of its places: the bits above those of the call. */
 typedef uint@firing_bits@_t firing;
 #define FIRE(call, first) ((call) | (firing)(first) << @call_bits@)
@@ -125,10 +130,11 @@ static const int32_t turn_rows[] = {@turn_rows@};
 @end@
 @end@
 @if endless@
-/* Parts of the order behind that: each ends a stream that is at an entry of it, in this turn or, if no other does, a later one. */
+/* Parts of the order behind that: each ends a stream that is at an entry of it, in this turn or, if no other does, a later one,
+ * of so many rows, of which so many of each input wait. */
 enum { ENDINGS = @ending_count@ };
 typedef struct ending {
-    int32_t at, turns, first, stop;
+    int32_t at, turns, first, stop, rows, held[@input_count@];
 } ending;
 static const ending endings[ENDINGS] = {
 @endings@
@@ -303,6 +309,76 @@ static int go_on(@name@_stream *stream)
     return ended;
 }
 
+@if held_back@
+/* Of the first input as many rows are held as may be the last ones; others wait for them. */
+enum { HELD = @held_rows@ };
+static const struct {
+    size_t at;
+    int32_t rows;
+    size_t bytes;
+} queues[@input_count@] = {
+@for inputs@
+    {offsetof(@name@_stream, held_@word@), @held@, @per_row@ * @itemsize@},
+@end@
+};
+
+/* The place of the k-th row that waits. */
+static char *queued(@name@_stream *stream, int32_t input, int32_t k)
+{
+    const int32_t place = (stream->oldest[input] + k) % queues[input].rows;
+    return (char *)stream + queues[input].at + (size_t)place * queues[input].bytes;
+}
+
+/* A row of a task, the oldest that waits. */
+static void feed(@name@_stream *stream, const task *now, int32_t k)
+{
+    const int32_t input = sides[now->side].port;
+    move(sides + now->side, single + input, queued(stream, input, 0), now->first + k, stream->net->arena.bytes);
+    stream->oldest[input] = (stream->oldest[input] + 1) % queues[input].rows;
+    stream->waiting[input]--;
+}
+
+/* Goes on with the rows that wait, but for so many of the first input. */
+static void drain(@name@_stream *stream, int32_t kept)
+{
+    for (;;) {
+        (void)go_on(stream);
+        const task *now = task_at(stream->at);
+        const int32_t input = sides[now->side].port;
+        if (stream->waiting[input] <= (input == 0 ? kept : 0))
+            return;
+        feed(stream, now, stream->done);
+        if (++stream->done == now->count) {
+            stream->done = 0;
+            (void)advance(stream);
+        }
+    }
+}
+
+/* The task that takes the next row that comes. */
+static const task *front(@name@_stream *stream)
+{
+    while (!wanted(task_at(stream->front)))
+        stream->front = stream->front + 1 == LOOP_STOP ? LOOP_START : stream->front + 1;
+    return task_at(stream->front);
+}
+
+static int take(@name@_stream *stream, int32_t input, const void *row)
+{
+    const task *now = front(stream);
+    if (input < 0 || sides[now->side].port != input)
+        return 0;
+    if (input == 0)
+        drain(stream, HELD - 1);
+    memcpy(queued(stream, input, stream->waiting[input]++), row, queues[input].bytes);
+    if (++stream->taken == now->count) {
+        stream->taken = 0;
+        stream->front = stream->front + 1 == LOOP_STOP ? LOOP_START : stream->front + 1;
+    }
+    return 1;
+}
+@end@
+@unless held_back@
 static int take(@name@_stream *stream, int32_t input, const void *row)
 {
     (void)go_on(stream); /* before the first row */
@@ -316,6 +392,7 @@ static int take(@name@_stream *stream, int32_t input, const void *row)
     const int ended = advance(stream);
     return 1 + (ended | go_on(stream));
 }
+@end@
 
 void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink)
 {
@@ -325,6 +402,12 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
 @if repeats@
     stream->turns = 0;
 @end@
+@if held_back@
+    stream->front = stream->taken = 0;
+@for inputs@
+    stream->oldest[@number@] = stream->waiting[@number@] = 0;
+@end@
+@end@
 }
 @if endless@
 
@@ -332,15 +415,26 @@ int @name@_stream_finish(@name@_stream *stream)
 {
     const ending *last = NULL;
     for (const ending *one = endings; one < endings + ENDINGS; one++)
+@if held_back@
+        if (memcmp(one->held, stream->waiting, sizeof one->held) == 0)
+@end@
         if (one->at == stream->at && (uint64_t)one->turns <= stream->turns)
             last = one; /* they are in the order of their turns */
     if (last == NULL || stream->done != 0)
         return 0;
     stream->turns -= (uint64_t)last->turns;
-    for (stream->at = last->first; stream->at < last->stop; stream->at++)
-        work(stream, task_at(stream->at));
-    stream->at = 0;
-    stream->turns = 0;
+@if counted@
+    stream->net->rows = (uint64_t)last->rows + stream->turns * @turn_first@;
+@end@
+    for (stream->at = last->first; stream->at < last->stop; stream->at++) {
+        const task *now = task_at(stream->at);
+@if held_back@
+        for (int32_t k = 0; wanted(now) && k < now->count; k++)
+            feed(stream, now, k);
+@end@
+        work(stream, now);
+    }
+    @name@_stream_begin(stream, stream->net, &stream->sink);
     return 1;
 }
 @end@
@@ -355,8 +449,13 @@ int @name@_stream_finish(@name@_stream *stream)
 
 int @name@_stream_wants(@name@_stream *stream)
 {
+@if held_back@
+    return sides[front(stream)->side].port;
+@end@
+@unless held_back@
     (void)take(stream, -1, NULL);
     return sides[task_at(stream->at)->side].port;
+@end@
 }
 @end@
 

@@ -31,6 +31,9 @@ extern "C" {
 
 @if endless@
 /* PER_ROW: elements of a row. A stream may end behind a multiple of ENDS rows. */
+@if held_back@
+/* The last rows wait in a @name@_stream until others come, or the end: HELD rows of each input. */
+@end@
 @end@
 @unless endless@
 /* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */
@@ -41,6 +44,9 @@ extern "C" {
 #define @macro@_@upper@_ROWS @rows@
 @end@
 #define @macro@_@upper@_PER_ROW @per_row@
+@if held@
+#define @macro@_@upper@_HELD @held@
+@end@
 @end@
 @if endless@
 #define @macro@_ENDS @ends@
@@ -57,6 +63,9 @@ typedef struct @name@_t {
         double doubles[1];
         int64_t integers[1];
     } arena;
+@if counted@
+    uint64_t rows; /* of the first input, at the end of a stream */
+@end@
 } @name@_t;
 
 #ifdef __GNUC__
@@ -108,6 +117,13 @@ typedef struct @name@_stream {
     int32_t at, done;
 @if repeats@
     @row_type@ turns;
+@end@
+@if held_back@
+    int32_t front, taken; /* where the next row will be, and how many are taken there */
+    int32_t oldest[@input_count@], waiting[@input_count@];
+@for inputs@
+    @type@ held_@word@[@held@][@least_row@];
+@end@
 @end@
 @for outputs@
     @type@ @word@[@least_row@];

@@ -147,6 +147,11 @@ class _Average(Family):
         if self.kernels[0] == "sum_values_of":
             rest = -get_zero(layer, "x")
             factor, divisors = float(get_scale(layer, "x")), (pixels, float(get_scale(layer, "y")))
+        elif not phase.last:
+            rest, factor = 0, 0.0  # only sums so far, whatever the height
+        if not phase.last:
+            divisors = 1.0, 1.0
+        shifts = tuple(map(int, by)) if uses_shifts(layer) and phase.last else (0, 0)
         state, written = step.states[0], step.outputs[0]
         found, low = [], 0
         for piece in view.pieces or (view,):
@@ -156,7 +161,7 @@ class _Average(Family):
             made = ByteSumStep(
                 128 if layer.attributes["x"].dtype == "uint8" else 0, int(phase.first), int(phase.last),
                 len(rows), piece.shape[-3] if len(piece.shape) > 2 else 1, rest,
-                into.zero, into.low, into.high, factor, divisors, tuple(map(int, by)),
+                into.zero, into.low, into.high, factor, divisors, shifts,
                 ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
                 Ref(state.pool, state.rows[0] + 4 * low),
                 Ref(written.pool, written.rows[0] + low),

@@ -192,6 +192,8 @@ class _Pool(Family):
         down, along = count_window_values(
             layer, windows.out, lambda window, out, size: count_taps(window, out, size, padded)
         )
+        if windows.accumulates and not phase.last:
+            down = [1] * len(down)  # nothing is divided yet, whatever the height
         if self.some is not None:
             low, high, left = read_along(windows.across, *self.some, windows.width)
             across = replace(windows.across, pad_top=left)
