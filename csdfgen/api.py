@@ -231,6 +231,7 @@ def plan_stream(
     fix: AskedValues | None = None,
     passes: int = 1,
     stateful: Mapping[str, str] | None = None,
+    count: str = DEFAULTS.count,
     **given: Any,
 ) -> StreamPlan:
     """The plan of a network for images of any height, in one arena: an order of firings that repeats.
@@ -238,7 +239,7 @@ def plan_stream(
     network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
     shapes: of inputs at any height. fix: see `csdfgen.load`. passes: how often rows may be read, so that layers can depend on
     means and other results of all rows. stateful: input -> output of a model of one step, a state that the next step takes; rows
-    are steps then, each an input of the model.
+    are steps then, each an input of the model. count: "flash" for a microcontroller, whose phases have fewer rows.
     Raises PlanError for a network that needs all rows at once, and as `load`.
     """
     from csdfgen.backends.registry import choose_backend, resolve_backend
@@ -257,7 +258,7 @@ def plan_stream(
         else load(network, shapes=shapes, fix=fix, endless=True)
     )
     given = {**given, "backend": resolve_backend(given.get("backend", "auto"))}
-    options = PlanOptions.asked({"policy": "loop", "result": "streamed", **given})
+    options = PlanOptions.asked({"policy": "loop", "result": "streamed", "count": count, **given})
     with prefix_errors(_name(one)):
         at_height = read_heights(source, one)
         return find_passes(at_height, options, choose_backend(options), passes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import OUTPUT, JsonOption, Networks, Planned
+from csdfgen.cli.options import OUTPUT, JsonOption, Networks, Planned, Stateful
 from csdfgen.cli.report import PlanArgument
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, prefix_errors
@@ -61,6 +61,7 @@ class EmitC(Command):
     )
     check: bool = declare("Emit NAME_check, a self-test that a board can call.", False)
     stream: bool = declare("Emit functions that take rows without end, instead of frames.", False)
+    stateful: Stateful = None
     force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
     as_json: JsonOption = False
@@ -81,10 +82,13 @@ class EmitC(Command):
         backend = find_backend("emits")
         if self.stream and self.check:
             raise InputError("--check is of a frame, --stream has none; leave one of them out")
+        if self.stateful and not self.stream:
+            raise InputError("--stateful is of a --stream; give both")
         with show_progress() as progress:
             plan: Plan | StreamPlan
             if self.stream:
-                plan = load_stream(source, progress, backend=backend)
+                states = self.stateful or ()
+                plan = load_stream(source, progress, states, backend=backend, count=count)
                 model, title, expected = source.name, name_model(source.name), None
             else:
                 found = load_or_plan(source, progress, backend=backend, count=count)

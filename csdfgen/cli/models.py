@@ -6,7 +6,7 @@ working directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -172,21 +172,41 @@ def name_model(model: str) -> str:
     return name if is_zoo_name(model) else PurePath(split_model(name)[0]).stem
 
 
-def load_stream(source: Source, progress: Progress, **usual: str) -> StreamPlan:
-    """The plan of a stream. usual: as in `load_or_plan`. Raises CsdfgenError."""
+def repeat_model(
+    model: str, stateful: Sequence[str], asked: Asked
+) -> tuple[str | onnx.ModelProto, Asked]:
+    """The model of all steps, if it is one with states, IN=OUT each, and what is asked of it. Raises InputError."""
+    from csdfgen.reading.steps import repeat_steps
+
+    pairs = [one.partition("=") for one in stateful]
+    if not all(start and end for start, _, end in pairs):
+        raise InputError("--stateful needs IN=OUT, an input of the model and an output")
+    if not pairs:
+        return model, asked
+    states = {start: end for start, _, end in pairs}
+    found = repeat_steps(model, states, asked.shapes, asked.fixed)
+    return found, replace(asked, shapes={}, given={"rows": "1", **asked.given})
+
+
+def load_stream(
+    source: Source, progress: Progress, stateful: Sequence[str] = (), **usual: str
+) -> StreamPlan:
+    """The plan of a stream. stateful: see `repeat_model`; usual: as in `load_or_plan`. Raises CsdfgenError."""
     from csdfgen.api import plan_stream, read_stream
 
     asked, name = source.asked, source.name
     if source.is_plan:
         if source.model is None:
             raise InputError("is a plan; name its model with --model FILE", where=name)
+        refuse([(stateful, f"{name}: is a plan, which has its states; leave --stateful out")])
         progress("reading the plan")
         return read_stream(name, source.model)
     refuse(list_stream_refusals(asked))
     progress("loading")
-    network = load_network(name, asked, endless=True)
+    model, asked = repeat_model(name, stateful, asked)
+    network = model if stateful else load_network(model, asked, endless=True)
     progress("planning")
-    return plan_stream(network, **{**usual, **asked.given})
+    return plan_stream(network, fix=asked.fixed, **{**usual, **asked.given})
 
 
 def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:

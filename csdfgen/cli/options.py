@@ -59,6 +59,13 @@ Tokens = Literal["elements", "rows"]
 SEVERAL = "several models share one arena"
 _MODEL = "Model (.onnx, .pt2, .prototxt, .tflite)"
 
+Stateful = Annotated[
+    list[str] | None,
+    Option(
+        "The model is one step of --stream: its output OUT is input IN of the next step, which begins with zeros; repeatable.",
+        "IN=OUT", panel=FILES,
+    ),
+]  # fmt: skip
 NetworkArgument = Annotated[str, Argument("MODEL", f"{_MODEL}, or zoo:NAME[@HEIGHTxWIDTH].")]
 
 ModelArgument = Annotated[

@@ -21,6 +21,7 @@ from csdfgen.cli.options import (
     Pareto,
     Pixels,
     Planning,
+    Stateful,
     check_front_output,
     refuse,
     refuse_graph,
@@ -132,10 +133,7 @@ class Run(Command):
         "How often --stream may read all rows, so that they can depend on means and other results of all of them.",
         1, "N", FILES, low=1, high=100,
     )  # fmt: skip
-    stateful: list[str] | None = declare(
-        "The model is one step of --stream: its output OUT is input IN of the next step, which begins with zeros; repeatable.",
-        None, "IN=OUT", FILES,
-    )  # fmt: skip
+    stateful: Stateful = None
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )

@@ -6,14 +6,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from csdfgen.cli.models import input_formats, load_network
+from csdfgen.cli.models import input_formats, load_network, repeat_model
 from csdfgen.cli.options import Asked, list_stream_refusals, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, PlanError, option
 
 if TYPE_CHECKING:
-    import onnx
-
     from csdfgen.cli.run import Run
     from csdfgen.model.network import Network, Tensor
     from csdfgen.streaming.columns import Cut
@@ -38,7 +36,10 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         for name in _OTHERS
     )
     refuse(
-        [(run.columns and run.passes > 1, "strips of columns are read once; leave --passes out")]
+        [
+            (run.columns and run.passes > 1, "strips of columns are read once; leave --passes out"),
+            (run.columns and run.stateful, "steps have no columns; leave --columns out"),
+        ]
     )
     limit = asked.given.get("memory", 0)
     asked = replace(asked, given={k: one for k, one in asked.given.items() if k != "memory"})
@@ -49,7 +50,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
     with show_progress() as progress:
         progress("loading")
         example = read_size(run.stream)
-        model, asked = _repeat(run, asked) if run.stateful else (run.model, asked)
+        model, asked = repeat_model(run.model, run.stateful or (), asked)
         network = load_network(model, replace(asked, example=example), endless=True)
         check_paths(run.output, [one.name for one in network.outputs])
         (tensor, *others) = network.inputs
@@ -71,19 +72,6 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         say_json({**asdict(figures), **facts})
     elif str(run.output) != "-":
         _show(figures, run.output, mebibytes(plan.planned_bytes), strips)
-
-
-def _repeat(run: Run, asked: Asked) -> tuple[onnx.ModelProto, Asked]:
-    """The model of all steps, and what is asked of it. Raises InputError."""
-    from csdfgen.reading.steps import repeat_steps
-
-    refuse([(run.columns, "steps have no columns; leave --columns out")])
-    pairs = [one.partition("=") for one in run.stateful or ()]
-    if not all(start and end for start, _, end in pairs):
-        raise InputError("--stateful needs IN=OUT, an input of the model and an output")
-    states = {start: end for start, _, end in pairs}
-    model = repeat_steps(run.model, states, asked.shapes, asked.fixed)
-    return model, replace(asked, shapes={}, given={"rows": "1", **asked.given})
 
 
 def _cut(network: Network, tensor: Tensor, most: int) -> Cut:

@@ -161,15 +161,15 @@ def _least_height(tensor: Tensor) -> int:
     return 1 if _pixels(tensor) >= AUTO_PIXELS else -(-tensor.rows // MOST_PHASES)
 
 
-def least_auto_height(tensor: Tensor) -> int:
-    """Rows of a phase at `auto` that do not depend on the rows of the tensor.
+def least_auto_height(tensor: Tensor, pixels: int = AUTO_PIXELS) -> int:
+    """Rows of a phase at `auto`, of about so many pixels, that do not depend on the rows of the tensor.
 
     >>> least_auto_height(Tensor("x", (1, 1, 64000), row_axis=2))
     64
     """
     assert tensor.row_axis is not None
     shape = [1 if k == tensor.row_axis else size for k, size in enumerate(tensor.shape)]
-    return auto_height(replace(tensor, shape=tuple(shape)))
+    return auto_height(replace(tensor, shape=tuple(shape)), pixels)
 
 
 def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:

@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.errors import PlanError, ScheduleError
 from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
-from csdfgen.phases.heights import divided_tensor, least_auto_height
+from csdfgen.phases.heights import AUTO_PIXELS, divided_tensor, least_auto_height
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.circles import Part, Tables, find_least_bytes, place_parts
 from csdfgen.planning.lifetimes import Lifetimes
@@ -103,7 +103,12 @@ class Loop:
         return min(ends) // order.length + -self.start // order.length
 
     def placed(self, phased: Phased, lifetimes: Lifetimes) -> Placement:
-        """The offsets of the rows and the scratch of an image, with these lifetimes."""
+        """The offsets of the rows and the scratch of an image, with these lifetimes. Raises PlanError for a height at which
+        layers have other buffers, as a window that is as high as the image.
+        """
+        for buffer in phased.buffers:
+            if buffer.name not in self.tables:
+                raise PlanError(f"'{buffer.name}' is of images with few rows alone; give more rows")
         regions, workspaces = {}, list[Buffer]()
         for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
             offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name])
@@ -216,10 +221,10 @@ def _rows(done: Sequence[int], share: int) -> int:
     return done[min(half + share, len(done) - 1)] - done[half]
 
 
-def harmonize_heights(low: Conversion, cap: int = CAP) -> str:
-    """Rows of the phases of each layer: powers of two times what the strides leave, about 64 pixels and at most `cap` rows of the
-    first input, so that a period is short. They do not depend on the height. low: at 1 row a phase. Raises ScheduleError as
-    `find_loop`.
+def harmonize_heights(low: Conversion, cap: int = CAP, pixels: int = AUTO_PIXELS) -> str:
+    """Rows of the phases of each layer: powers of two times what the strides leave, about so many pixels and at most `cap` rows
+    of the first input, so that a period is short. They do not depend on the height. low: at 1 row a phase. Raises
+    ScheduleError as `find_loop`.
     """
     shares = conversion_shares(low).tolist()
     rows: dict[str, int | str] = {"*": 1}
@@ -228,7 +233,7 @@ def harmonize_heights(low: Conversion, cap: int = CAP) -> str:
             rate = Fraction(share, shares[0])
             odd = rate.numerator // (rate.numerator & -rate.numerator)
             tensor = divided_tensor(work.layer) if work.layer else work.writes[0].tensor
-            most = max(1, min(least_auto_height(tensor), int(cap * rate)))
+            most = max(1, min(least_auto_height(tensor, pixels), int(cap * rate)))
             unit = odd if odd <= most else 1
             rows[work.asked_by] = unit << (most // unit).bit_length() - 1
     return ROWS.text(rows)

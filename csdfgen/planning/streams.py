@@ -27,6 +27,7 @@ from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
+from csdfgen.phases.heights import AUTO_PIXELS, BOARD_PIXELS
 from csdfgen.phases.passes import split_passes
 from csdfgen.phases.streaming import (
     FIXED_HEIGHT,
@@ -271,7 +272,8 @@ def phase_stream(
     if options.rows == DEFAULTS.rows:
         if options.goal not in _CAPS:
             raise PlanError(f"{option('goal', options.goal)} is of frames, not of a stream")
-        rows = harmonize_heights(prepared.at("1").conversion, _CAPS[options.goal])
+        pixels = BOARD_PIXELS if options.count == "flash" else AUTO_PIXELS
+        rows = harmonize_heights(prepared.at("1").conversion, _CAPS[options.goal], pixels)
         options = replace(options, rows=rows)
     phased = prepared.phased(options, fine=fine)
     return replace(phased, terms=replace(phased.terms, scratch=LEAST))

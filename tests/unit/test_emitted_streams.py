@@ -24,6 +24,7 @@ from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
 from tests.unit.test_loops import MODELS
+from tests.unit.test_steps import step
 from tests.ways import some
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -327,3 +328,19 @@ def test_minutes_of_sound_on_a_board(
     wanted = np.moveaxis(np.concatenate(parts, 2), 2, 0).ravel()
     found = np.fromfile(tmp_path / "out", output.dtype)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
+def test_a_model_of_one_step_is_emitted_with_its_states(call: Call, tmp_path: Path) -> None:
+    one = step(1)
+    onnx.save(one.model, tmp_path / "net.onnx")
+    states = [word for pair in one.states.items() for word in ("--stateful", "=".join(pair))]
+    words = ["emit-c", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "c"), "--target", "generic"]
+    assert "is of a --stream" in refused(call(*words, *states))
+    assert call(*words, "--stream", *states).code == 0
+    subprocess.run(["make", "-s", "OPTIMIZE=-O1", "net"], cwd=tmp_path / "c", check=True)
+    stream = csdfgen.plan_stream(one.model, stateful=one.states, backend="native")
+    feeds, files = feed(stream, 50, tmp_path)
+    subprocess.run([tmp_path / "c/net", "-o", tmp_path / "out", *files], check=True)
+    (wanted,) = runtime.compile(stream.at(50))(feeds).values()
+    found = np.fromfile(tmp_path / "out", np.float32)
+    np.testing.assert_allclose(found, wanted.ravel(), rtol=1e-5, atol=1e-5)
