@@ -47,20 +47,20 @@ class Frames:
 
 def split_images(network: Network, feeds: Arrays) -> list[Arrays]:
     """The frames of a batch."""
-    if network.batch == 1:
-        return [feeds]
-    return [{name: one[k : k + 1] for name, one in feeds.items()} for k in range(network.batch)]
+    count = network.batch
+    each = ({name: one[k : k + 1] for name, one in feeds.items()} for k in range(count))
+    return [feeds] if count == 1 else [*each]
 
 
-def join_images(network: Network, frames: Sequence[Arrays]) -> dict[str, np.ndarray]:
+def join_images(network: Network, frames: Sequence[Arrays]) -> Arrays:
     """The outputs of a batch."""
-    found = {}
-    for one in network.outputs:
-        parts = [frame[one.name] for frame in frames]
-        found[one.name] = (
-            parts[0] if one.tensor is None or len(parts) == 1 else np.concatenate(parts)
-        )
-    return found
+    if network.batch == 1:
+        return frames[0]
+    computed = {one.name for one in network.outputs if one.tensor is not None}
+    each = {name: [frame[name] for frame in frames] for name in frames[0]}
+    return {
+        name: np.concatenate(some) if name in computed else some[0] for name, some in each.items()
+    }
 
 
 class _Computing:

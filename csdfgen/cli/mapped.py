@@ -37,11 +37,11 @@ _TAKEN = frozenset({"goal", "rows", "fuse", "effort", "weights", "exact", "fallb
 
 _GOALS = "throughput", "latency"
 
-_ROUNDS = 5
+_ROUNDS = 3
 """Rounds of turns alone and frames of a filled pipeline: a busy machine slows both."""
 
-_LEAST_FRAMES = 10
-"""Frames that are timed at least in a round: the first ones fill the pipeline."""
+_LEAST_FRAMES = 6
+"""Frames that are timed at least in a round, behind those that fill the pipeline."""
 
 
 def run_mapped(run: Run, asked: Asked) -> None:
@@ -101,11 +101,11 @@ def _measure(
     """What frames take, and what is predicted from turns that are measured between them."""
     plan, feeds = program.plan, images[0]
     touched, copied, launches = program.touched_bytes(feeds), 0, 0
-    count = max(run.repeat * len(images), _LEAST_FRAMES) + plan.lag
+    count = max(-(-run.repeat * len(images) // _ROUNDS), _LEAST_FRAMES) + plan.lag + 1
     frames = [images[k % len(images)] for k in range(count)]
     turns, periods, latencies = [], [], []
     for _ in range(_ROUNDS):
-        turns.append(program.time_turns(feeds))
+        turns.append(program.time_turns(feeds, repeats=2))
         latencies.append(program.run([feeds], same=True).ended_after)
         before = program.driven
         periods.append(program.run(frames, same=True).period(plan.lag + 1))
@@ -128,7 +128,7 @@ def _measure(
         "copied_bytes": copied // count, "launches": launches // count,
         "predicted": {"period_ms": 1e3 * predicted.period, "latency_ms": 1e3 * predicted.latency},
         "measured": {"period_ms": 1e3 * median(periods), "latency_ms": 1e3 * median(latencies)},
-        "frames": count, "batch": len(images), "threads": run.threads,
+        "frames": _ROUNDS * count, "batch": len(images), "threads": run.threads,
     }  # fmt: skip
 
 

@@ -116,24 +116,20 @@ def predict(plan: MappedPlan, times: Mapping[Turn, float]) -> Predicted:
     """What the dataflow graph of a mapped plan predicts. times: seconds of each turn alone."""
     steady = plan.steps_to_steady
     turns = plan.turns(steady + 1)
-    waits = plan.spread_waits(turns)
     order = [(str(part), turn) for part, turn, _ in turns]
     mapping = {str(number): part.processor for number, part in enumerate(plan.parts)}
-    spent = [
-        {str(number): [times[number, turn] for turn in range(part.turns)]}
+    each: dict[str, Sequence[float]] = {
+        str(number): [times[number, turn] for turn in range(part.turns)]
         for number, part in enumerate(plan.parts)
-    ]
-    each: dict[str, Sequence[float]] = {name: one for some in spent for name, one in some.items()}
+    }
     cores = [each] * len(plan.processors)
-    graph = build_processor_graph(order, mapping, waits, steady + 1, cores, steady)
-    return Predicted(graph_period(graph), _latency(plan, times), _loads(plan, times))
-
-
-def _loads(plan: MappedPlan, times: Mapping[Turn, float]) -> tuple[float, ...]:
-    found = [0.0] * len(plan.processors)
-    for (part, _), seconds in times.items():
-        found[plan.parts[part].processor] += seconds
-    return tuple(found)
+    graph = build_processor_graph(
+        order, mapping, plan.spread_waits(turns), steady + 1, cores, steady
+    )
+    loads = [0.0] * len(plan.processors)
+    for name, seconds in each.items():
+        loads[mapping[name]] += sum(seconds)
+    return Predicted(graph_period(graph), _latency(plan, times), tuple(loads))
 
 
 def _latency(plan: MappedPlan, times: Mapping[Turn, float]) -> float:

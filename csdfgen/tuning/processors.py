@@ -44,20 +44,14 @@ def measure_processors(
         some |= {name for name, branch in branches.items() if branch in ifs}
     others = {
         name: next((k for k, some in enumerate(refused) if name not in some), 0)
-        for some in refused
-        for name in some
+        for name in set[str]().union(*refused)
     }
     seconds, copying, turn = [], [], []
     units: Sequence[tuple[str, ...]] = ()
     for number, lacking in enumerate(refused):
-        program = MappedProgram(
-            make(
-                {
-                    one.name: others.get(one.name, number) if one.name in lacking else number
-                    for one in network.layers
-                }
-            )
-        )
+        names = (one.name for one in network.layers)
+        mapping = {name: others[name] if name in lacking else number for name in names}
+        program = MappedProgram(make(mapping))
         fused = [layer for part in program.plan.parts for layer in part.plan.network.layers]
         units = units or _units(network, fused, branches)
         calls, spent = program.time_calls(feeds), program.time_actors(feeds)
