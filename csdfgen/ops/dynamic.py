@@ -6,7 +6,7 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -19,10 +19,6 @@ from csdfgen.ops.composing import Composition, Operand, composed_operator, requi
 from csdfgen.ops.recurrent import ATTRIBUTES
 
 Results = Iterable[Operand | None]
-
-
-MOST_STEPS = 512
-"""Of a recurrent layer: each is a dozen layers."""
 
 
 def _product(
@@ -67,7 +63,7 @@ X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES, W_SCALE, W_ZERO, R_SCALE, 
 
 
 def _lstm(make: Composition, node: Node) -> Results:
-    """Step by step, both directions one after the other."""
+    """Both directions one after the other."""
     x, (weights, recurrent) = require_tensor(node, X), (require_constant(node, k) for k in (W, R))
     directions = ("forward", "reverse", "bidirectional")
     direction = check_word(node.attributes.get("direction", "forward"), "direction", directions)
@@ -81,21 +77,16 @@ def _lstm(make: Composition, node: Node) -> Results:
             f"input of shape {list(x.shape)}, weights of {list(weights.shape)} and {list(recurrent.shape)} in {count} "
             "directions do not fit together"
         )
-    steps = x.shape[0]
     lengths = node.operand(LENGTHS)
-    if lengths is not None and not (isinstance(lengths, np.ndarray) and (lengths >= steps).all()):
+    if lengths is not None and not (
+        isinstance(lengths, np.ndarray) and (lengths >= x.shape[0]).all()
+    ):
         raise ModelError(
             "sequences of several lengths are not supported; export without sequence_lens"
         )
-    if node.operand(PEEPHOLES) is not None:
-        raise ModelError("peepholes are not supported")
     activations = [name.lower() for name in node.attributes.get("activations") or ()]
     if activations not in ([], ["sigmoid", "tanh", "tanh"] * count):
         raise ModelError(f"activations={activations}; Sigmoid, Tanh, Tanh are supported")
-    if float(node.attributes.get("clip") or 0) or node.attributes.get("input_forget", 0):
-        raise ModelError("clip and input_forget are not supported")
-    if steps * count > MOST_STEPS:
-        raise ModelError(f"{steps * count} steps are written out, at most {MOST_STEPS}")
     found = [_one_direction(make, node, k, direction == "reverse" or k == 1) for k in range(count)]
     joined = [
         parts[0] if count == 1 else make("Concat", *parts, axis=axis)
@@ -104,41 +95,27 @@ def _lstm(make: Composition, node: Node) -> Results:
     return [one if name else None for one, name in zip(joined, node.outputs, strict=False)]
 
 
-def _one_direction(make: Composition, node: Node, number: int, backwards: bool) -> list[Operand]:
-    """Y (steps, 1, batch, hidden), Y_h and Y_c (1, batch, hidden)."""
-    x, weights, recurrent = require_tensor(node, X), *(require_constant(node, k) for k in (W, R))
-    steps, batch, _ = x.shape
-    hidden = recurrent.shape[1]
-    w_scale, w_zero, r_scale, r_zero = (
-        require_constant(node, k).reshape(weights.shape[0], -1)[number].squeeze()
-        for k in (W_SCALE, W_ZERO, R_SCALE, R_ZERO)
+def _one_direction(
+    make: Composition, node: Node, number: int, backwards: bool
+) -> Sequence[Operand]:
+    """Y (steps, 1, batch, hidden), Y_h and Y_c (1, batch, hidden): an LSTM of bytes (`ops.recurrent`)."""
+    directions = require_constant(node, W).shape[0]
+    known = {
+        k: operand.reshape(directions, -1)[number]
+        for k, operand in enumerate(node.inputs)
+        if k > INITIAL_C and isinstance(operand, np.ndarray)
+    }
+    weights, recurrent = (require_constant(node, k)[number : number + 1] for k in (W, R))
+    scale, zero = (known[k].squeeze() for k in (W_SCALE, W_ZERO))
+    gates = _times(make, require_tensor(node, X), weights[0], scale, zero)
+    bias, *states, peepholes = (
+        None if operand is None else make.part(operand, 0, number, number + 1)
+        for operand in map(node.operand, (B, INITIAL_H, INITIAL_C, PEEPHOLES))
     )
-    gates = _times(make, x, weights[number], w_scale, w_zero)
-    if node.operand(B) is not None:
-        of_input, of_state = np.split(require_constant(node, B)[number], 2)
-        gates = make("Add", gates, of_input + of_state)
-    states: list[Operand | None] = []
-    for position in (INITIAL_H, INITIAL_C):
-        given = node.operand(position)
-        one = None if given is None else make.part(given, 0, number, number + 1)
-        states.append(None if one is None else make.reshaped(one, (batch, hidden)))
-    h, c = states
-    found: list[Operand] = []
-    for step in range(steps)[:: -1 if backwards else 1]:
-        total = make.reshaped(make.part(gates, 0, step, step + 1), (batch, 4 * hidden))
-        if h is not None:
-            total = make("Add", total, _times(make, h, recurrent[number], r_scale, r_zero))
-        first, out, forget, new = make.several(
-            "Split", total, np.full(4, hidden, np.int64), outputs=4, axis=1
-        )
-        own = make("Mul", make("Sigmoid", first), make("Tanh", new))
-        c = own if c is None else make("Add", own, make("Mul", make("Sigmoid", forget), c))
-        h = make("Mul", make("Sigmoid", out), make("Tanh", c))
-        found.append(make.reshaped(h, (1, 1, batch, hidden)))
-    assert h is not None and c is not None
-    every = found[::-1] if backwards else found
-    whole = every[0] if steps == 1 else make("Concat", *every, axis=0)
-    return [whole, *(make.reshaped(one, (1, batch, hidden)) for one in (h, c))]
+    others = {k: v for k, v in node.attributes.items() if k != "activations"}
+    attributes = {**others, "direction": "reverse" if backwards else "forward"}
+    operands = (gates, None, recurrent.swapaxes(1, 2), bias, None, *states, peepholes)
+    return make.several("LSTM", *operands, known[R_SCALE], known[R_ZERO], outputs=3, **attributes)
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -164,7 +141,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={**ATTRIBUTES, "input_forget": 0},
         constant_inputs=(W, R, B, LENGTHS, W_SCALE, W_ZERO, R_SCALE, R_ZERO),
         structure="whole",
-        notes=f"Up to {MOST_STEPS} steps, which are unrolled: each quantizes its state by its own range.",
+        notes="Each step quantizes its state by its own range.",
         multiplies=True,
     ),
 )

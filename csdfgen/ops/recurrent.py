@@ -5,6 +5,9 @@ values, Y_h and Y_c, are outputs that every phase updates (`Operator.held`): a f
 the rows of one slab and its state, however long the sequence is. Without Y the layer accumulates
 over its input. Backwards in time a layer needs its whole input; a layer of both directions is one
 of each, whose results a Concat joins (`parts`), so that the forward one keeps to its slabs.
+
+An LSTM of bytes, which `ops.dynamic` makes, reads what the inputs add to the gates (it has no W), and multiplies hidden
+values, quantized by their range in every step, with integers R.
 """
 
 from __future__ import annotations
@@ -33,10 +36,13 @@ from csdfgen.ops.base import (
     require_constant,
 )
 from csdfgen.ops.joining import OPERATORS as JOINING
+from csdfgen.ops.quantized_products import OPERATORS as PRODUCTS
+from csdfgen.ops.quantizing import OPERATORS as QUANTIZING
 from csdfgen.ops.reducing import constant, data_input
+from csdfgen.ops.scan import single_phase, slab_of_value
 
-X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES = range(8)
-"""Positions of the inputs."""
+X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES, R_SCALE, R_ZERO = range(10)
+"""Positions of the inputs. The last two are of an LSTM of bytes, one value or one for each gate and hidden value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +144,15 @@ def _sizes(node: Node) -> tuple[Tensor, int, int, int, int]:
     hidden = int(node.attributes.get("hidden_size") or weights.shape[-1])
     rows = kind.gates * hidden
     shape = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
+    integers = node.operand(R_SCALE) is not None
     for position, what, wanted, dtype in (
         (W, "the weights", (directions, rows, x.shape[2]), x.dtype),
-        (R, "the recurrent weights", (directions, rows, hidden), x.dtype),
+        (
+            R,
+            "the recurrent weights",
+            (directions, rows, hidden),
+            str(weights.dtype) if integers else x.dtype,
+        ),
         (B, "the bias", (directions, 2 * rows), x.dtype),
         (LENGTHS, "the lengths of the sequences", (batch,), "int32"),
         (INITIAL_H, "the first hidden values", shape, x.dtype),
@@ -170,7 +182,7 @@ def _build(node: Node) -> Layer:
     outputs = [Tensor(names[0], whole, x.format, 1 if layout else 0)] if names[0] else []
     for name, suffix in zip(names[1:], ("Y_h", "Y_c"), strict=False):
         outputs.append(Tensor(name or f"{node.name}:{suffix}", state, x.format))
-    operands = [node.operand(k) for k in range(8)]
+    operands = [node.operand(k) for k in range(10)]
     operands[LENGTHS] = lengths
     axes: list[int | None] = [None] * len(operands)  # states and lengths are read in natural order
     axes[X] = 1 if layout else 0
@@ -270,7 +282,7 @@ def _cost(layer: Layer, out: Rows) -> int:
     """Multiply-accumulates of both products."""
     count = len(out) if _mode(layer) is Mode.ROWS else _steps(layer)
     batch = layer.computed(0).shape[0 if layer.attributes["axis"] else 1]
-    return count * batch * (layer.constants[W].size + layer.constants[R].size)
+    return count * batch * sum(layer.constants[k].size for k in (W, R) if k in layer.constants)
 
 
 def _held(layer: Layer) -> frozenset[int]:
@@ -293,12 +305,12 @@ def source_layout(layer: Layer) -> tuple[int, bool]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """of_input: (values, gates * hidden). of_state: (hidden, gates * hidden). bias: what is added to the
-    products with the input. reset_bias: (hidden,) what is added to those with the state before a GRU's
+    """of_input: (values, gates * hidden), None in an LSTM of bytes. of_state: (hidden, gates * hidden). bias: what is added to
+    the products with the input. reset_bias: (hidden,) what is added to those with the state before a GRU's
     reset gate, None where there is none. peepholes: (3, hidden), of input, output and forget gate.
     """
 
-    of_input: np.ndarray
+    of_input: np.ndarray | None
     of_state: np.ndarray
     bias: np.ndarray
     reset_bias: np.ndarray | None
@@ -308,21 +320,43 @@ class Weights:
 @memoize_layer
 def arrange_weights(layer: Layer) -> Weights:
     """The weights as kernels multiply by them; biases that are added to the same sums are one."""
-    hidden = layer.attributes["hidden_size"]
-    of_input, of_state = (np.ascontiguousarray(layer.constants[k][0].T) for k in (W, R))
-    of_x, of_h = np.split(layer.constants.get(B, np.zeros((1, 2 * of_input.shape[1])))[0], 2)
+    hidden, dtype = layer.attributes["hidden_size"], layer.computed(0).dtype
+    of_input, of_state = (
+        None if k not in layer.constants else np.ascontiguousarray(layer.constants[k][0].T)
+        for k in (W, R)
+    )
+    assert of_state is not None
+    of_x, of_h = np.split(layer.constants.get(B, np.zeros((1, 2 * of_state.shape[1])))[0], 2)
     reset_bias = None
     if layer.attributes["linear_before_reset"]:
-        reset_bias = of_h[-hidden:].astype(of_input.dtype)
+        reset_bias = of_h[-hidden:].astype(dtype)
         of_h = np.concatenate([of_h[:-hidden], np.zeros(hidden)])
     peepholes = layer.constants.get(PEEPHOLES)
     return Weights(
         of_input,
         of_state,
-        (of_x + of_h).astype(of_input.dtype),
+        (of_x + of_h).astype(dtype),
         reset_bias,
         None if peepholes is None else peepholes.reshape(3, hidden),
     )
+
+
+def quantized_product(shape: Shape, weights: np.ndarray, zeros: np.ndarray) -> tuple[Layer, Layer]:
+    """The layers of a product of hidden values of this shape: what quantizes them, and what multiplies with weights (hidden,
+    outputs) of these zero points.
+    """
+    first = _DYNAMIC.build(
+        Node("", "DynamicQuantizeLinear", 24, {}, (Tensor("h", shape),), ("y", "scale", "zero"))
+    )
+    values, _, zero = first.outputs
+    operands = (values, weights, zero, zeros)
+    return first, _INTEGERS.build(Node("", "MatMulInteger", 24, {}, operands, ("sums",)))
+
+
+_DYNAMIC, _INTEGERS = (
+    next(one for one in (*QUANTIZING, *PRODUCTS) if one.op_type == op_type)
+    for op_type in ("DynamicQuantizeLinear", "MatMulInteger")
+)
 
 
 @cache
@@ -373,6 +407,35 @@ class _Cell:
         batch = len(self.h)
         self.room = scratch.take((batch, self.weights.of_state.shape[1]), self.h.dtype)
         self.other = scratch.take((batch, self.size), self.h.dtype)
+        self.by_state: list[Call] = [(np.matmul, (self.h, self.weights.of_state, self.room))]
+        if R_SCALE in layer.constants:
+            self.by_state = self._by_bytes()
+
+    def _by_bytes(self) -> list[Call]:
+        """The product with the hidden values, quantized by their range."""
+        zeros, scales = (self.layer.constants[k].squeeze() for k in (R_ZERO, R_SCALE))
+        values: list[np.ndarray | None] = [self.h]
+        calls: list[Call] = []
+        first, second = quantized_product(self.h.shape, self.weights.of_state, zeros)
+        for operator, layer in ((_DYNAMIC, first), (_INTEGERS, second)):
+            phase = single_phase(operator, layer)
+            assert phase is not None
+            made = [self.scratch.take(t.storage_shape, t.dtype) for t in layer.outputs]
+            slabs = [
+                None if v is None else slab_of_value(layer, k, v, phase)
+                for k, v in enumerate(values)
+            ]
+            calls += operator.kernel(layer)(Work(phase, slabs, made, self.scratch))
+            arrays = [t.to_onnx(array) for t, array in zip(layer.outputs, made, strict=True)]
+            if layer is first:
+                scale, values = arrays[1], [arrays[0], None, arrays[2]]
+        factors = self.scratch.take(scales.shape, scales.dtype)
+        return [
+            *calls,
+            (np.multiply, (scale, scales, factors)),
+            (np.copyto, (self.room, arrays[0], "same_kind")),
+            (np.multiply, (self.room, factors, self.room)),
+        ]
 
     def gate(self, array: np.ndarray, number: int) -> np.ndarray:
         return array[:, number * self.size : (number + 1) * self.size]
@@ -385,6 +448,8 @@ class _Cell:
 
     def product(self, gates: np.ndarray, first: int = 0, stop: int | None = None) -> list[Call]:
         """Adds the product with the hidden values to gates."""
+        if stop is None and not first:
+            return [*self.by_state, (np.add, (gates, self.room, gates))]
         part = slice(first * self.size, None if stop is None else stop * self.size)
         room = self.room[:, part]
         return [
@@ -490,7 +555,7 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     cell = _Cell(layer, states, scratch)
     ends = _ends(layer, work, states, calls)
     steps, batch = x.shape[:2]
-    wide = weights.of_input.shape[1]
+    wide = weights.of_state.shape[1]
     each = batch * wide * x.itemsize
     block = max(1, min(steps, scratch.room // max(1, each)))
     gates = scratch.take((block, batch, wide), x.dtype)
@@ -498,8 +563,10 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     for start in reversed(starts) if given["reverse"] else starts:
         count = min(block, steps - start)
         part, own = x[start : start + count], gates[:count]
-        calls.append((np.matmul, (part, weights.of_input, own)))
-        calls.append((np.add, (own, weights.bias, own)))
+        if weights.of_input is not None:
+            calls.append((np.matmul, (part, weights.of_input, own)))
+            part = own
+        calls.append((np.add, (part, weights.bias, own)))
         order = range(count)
         for k in reversed(order) if given["reverse"] else order:
             made = _CELLS[layer.op_type](cell, own[k])

@@ -523,11 +523,16 @@ def _dynamic() -> list[Sample]:
         own = weights(count, 8, 20), weights(count, 5, 20)
         bias = numbers(count, 40)
         of_w = np.full(count, 0.01, np.float32), np.zeros(count, np.int8)
+        of_r, peepholes = of_w, None
+        if direction == "reverse":
+            own, peepholes = (own[0].view("u1"), own[1].view("u1")), numbers(1, 15)
+            of_w = of_w[0], np.full(1, 120, "u1")
+            of_r = rng.uniform(0.005, 0.01, (1, 20)).astype(np.float32), np.full((1, 20), 120, "u1")
         states = [Arg((count, 1, 5)), Arg((count, 1, 5))] if count == 1 else [None, None]
         lstm.append(
             _sample(
                 "DynamicQuantizeLSTM",
-                *(Arg((4, 1, 8), 0), *own, bias, None, *states, None, *of_w, *of_w),
+                *(Arg((4, 1, 8), 0), *own, bias, None, *states, peepholes, *of_w, *of_r),
                 outputs=3,
                 direction=direction,
                 hidden_size=5,

@@ -293,8 +293,8 @@ stale: every block of steps starts from the first state
 - before = [h, c]
 + before = before
 size: the gates of a block take the place of the states
-- block = (self.workspace(step, pad.size) - self._of_states()) // self._of_gates(1)
-+ block = self.workspace(step, pad.size) // self._of_gates(1)
+- return (self.workspace(step, size) - self._of_states()) // self._of_gates(1)
++ return self.workspace(step, size) // self._of_gates(1)
 # csdfgen/backends/native/families/convolution.py
 lost: a convolution that threads share loses its bias
 - bias = packing.conv_bias(self.bias, outs, groups)
@@ -358,6 +358,10 @@ lost: the activation is applied to parts of sums
 -         s.activation.kind = CSDF_NONE;
 + if (ends < 0)
 +         s.activation.kind = CSDF_NONE;
+# csdfgen/backends/native/c/recurrent_bytes.c recurrent_bytes_of
+zero: hidden values become bytes around zero
+- *zero = (uint8_t)*point;
++ *zero = (uint8_t)(*point / 2);
 # csdfgen/backends/native/c/recurrent.c recurrent_of
 axis: peepholes of the forget gate are those of the output gate
 - f = f + csdf_load(step->peepholes + 2 * wide + at) * c;

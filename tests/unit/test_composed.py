@@ -166,16 +166,13 @@ def _lstm(steps: int = 4, **more: Any) -> tuple[Layer, ...]:
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"steps": 600}, "600 steps are written out"),
         ({"at1": np.zeros((1, 7, 20), np.int8)}, "do not fit together"),
         ({"at4": np.array([3], np.int32)}, "sequences of several lengths"),
-        ({"at7": ones(1, 15)}, "peepholes"),
         ({"activations": ["Relu", "Tanh", "Tanh"]}, "Sigmoid, Tanh, Tanh"),
-        ({"clip": 1.0}, "clip and input_forget"),
     ],
 )
 def test_quantized_recurrent_layers_that_are_refused(more: dict[str, Any], what: str) -> None:
-    assert _lstm(3)
+    assert len(_lstm(3)) == len(_lstm(100_000))
     with pytest.raises(ModelError, match=what):
         _lstm(**more)
 

@@ -97,7 +97,10 @@ def fed(network: csdfgen.Network) -> dict[str, np.ndarray]:
 def as_onnxruntime(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     import onnxruntime as ort
 
-    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1  # several quantize the hidden values of some sequences each
+    given = options, ["CPUExecutionProvider"]
+    session = ort.InferenceSession(made.SerializeToString(), *given)
     return [np.asarray(array) for array in session.run(None, feeds)]
 
 
@@ -246,6 +249,51 @@ def test_emitted_code_keeps_the_states(op_type: str, tmp_path: Path) -> None:
     feeds = fed(network)
     found = program(feeds)
     for name, expected in zip(outputs, as_onnxruntime(made, feeds), strict=True):
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def _model_of_bytes(steps: int, hidden: int, batch: int) -> onnx.ModelProto:
+    """DynamicQuantizeLSTM of 6 values."""
+    rng, wide = np.random.default_rng(7), 4 * hidden
+    weights = [rng.integers(-90, 90, (1, rows, wide)).astype(np.int8) for rows in (6, hidden)]
+    bias = rng.normal(0, 0.1, (1, 2 * wide)).astype(np.float32)
+    of_weights = np.full(1, 0.01, np.float32), np.zeros(1, np.int8)
+    constants = dict(zip("WRBsz", (*weights, bias, *of_weights), strict=True))
+    node = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "W", "R", "B", *[""] * 4, *"szsz"], ["Y", "H", "C"],
+        domain="com.microsoft", hidden_size=hidden,
+    )  # fmt: skip
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [steps, batch, 6])
+    made = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in node.output]
+    arrays = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph([node], "bytes", [x], made, arrays)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@BACKENDS
+@pytest.mark.parametrize(("hidden", "batch"), [(20, 1), (32, 1), (7, 3)])
+def test_hidden_values_are_bytes(hidden: int, batch: int, backend: str) -> None:
+    """At every height; few steps of a batch, so that no value is rounded otherwise."""
+    made = _model_of_bytes(3 if batch > 1 else 40, hidden, batch)
+    network = csdfgen.load(made)
+    feeds = fed(network)
+    whole = None
+    for rows in ("whole", "1"):
+        found = runtime.run(csdfgen.plan(network, rows=rows, backend=backend), feeds)
+        whole = found if whole is None else whole
+        for name, expected in zip("YHC", as_onnxruntime(made, feeds), strict=True):
+            np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(found[name], whole[name])
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_emitted_code_has_hidden_values_of_bytes(tmp_path: Path) -> None:
+    made = _model_of_bytes(9, 20, 1)
+    network = csdfgen.load(made)
+    feeds = fed(network)
+    found = Program(csdfgen.plan(network, backend="native"), tmp_path / "c")(feeds)
+    for name, expected in zip("YHC", as_onnxruntime(made, feeds), strict=True):
         np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
 
 

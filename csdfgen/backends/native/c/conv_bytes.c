@@ -294,8 +294,8 @@ static void centre(const int32_t *zeros, const csdf_e *x, const part *p, int32_t
 static void less_zero(int32_t zero, const int32_t *weights, int32_t pixels, int32_t *sums)
 {
     for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL)
-        for (int32_t o = 0; o < CSDF_PANEL; o++)
-            sums[o] -= zero * weights[o];
+        for (int32_t o = 0; o < CSDF_PANEL; o += CSDF_LANES)
+            csdf_store_i(sums + o, csdf_load_i(sums + o) - csdf_splat_i(zero) * csdf_load_i(weights + o));
 }
 
 /* Sums of n outputs of pixels from `first` on go where the slab has them. panel: their first in all panels. */
@@ -305,7 +305,8 @@ static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n,
     const csdf_byte_target *out = &g->step->out;
     const csdf_rescaling *into = &g->step->layer->into;
     const ptrdiff_t shift = channel * csdf_bytes_of(into);
-    int32_t row = first / out->columns, column = first % out->columns;
+    /* a division for every panel would take as long as its product with a row of a matrix */
+    int32_t row = out->columns == 1 ? first : first / out->columns, column = first - row * out->columns;
     if (CSDF_MAY(conv_bytes__layer__into__kind, CSDF_CENTRED) && into->kind == CSDF_CENTRED)
         less_zero(g->zero, into->shifts + panel, pixels, sums);
     for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
@@ -465,6 +466,31 @@ static void places(const group *g, int32_t first, int32_t count, const uint8_t *
     }
 }
 
+/* Whether sums stay integers. */
+CSDF_INLINE int kept(const csdf_rescaling *into)
+{
+    return (CSDF_MAY(conv_bytes__layer__into__kind, CSDF_INTEGERS) && into->kind == CSDF_INTEGERS)
+        || (CSDF_MAY(conv_bytes__layer__into__kind, CSDF_CENTRED) && into->kind == CSDF_CENTRED);
+}
+
+/* Sums of a block, which stay integers, go to these pixels. panel: their first in all panels. */
+static void keep(const group *g, const csdf_wide *b, ptrdiff_t panel, int32_t pixels, int32_t *sums, uint8_t *const *out)
+{
+    const csdf_rescaling *into = &g->step->layer->into;
+    for (int32_t o = 0; o < b->outs; o += CSDF_PANEL) {
+        const int32_t some = least(CSDF_PANEL, b->outs - o);
+        if (into->kind == CSDF_CENTRED)
+            less_zero(g->zero, into->shifts + panel + o, pixels, sums);
+        for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL) {
+            uint8_t *to = out[k] + (b->shift + o) * (ptrdiff_t)sizeof *sums;
+            if (some == CSDF_PANEL)
+                memcpy(to, sums, CSDF_PANEL * sizeof *sums);
+            else
+                memcpy(to, sums, (size_t)some * sizeof *sums);
+        }
+    }
+}
+
 /* All outputs of pixels [first, first + count), which see what is `at` these places. */
 static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t first, int32_t count,
     const uint8_t *const *at, uint8_t *const *out)
@@ -489,7 +515,9 @@ static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t f
             times = b->sums ? 1 : even.more < 0 ? (count - k) / pixels : even.more + 1;
             even.more -= times - 1;
             wide[panels - 1].blocks[pixels - 1](b, at + k, out + k, times);
-            for (int32_t v = 0; v < panels && b->sums; v++)
+            if (kept(into))
+                keep(g, b, o->panel + low, pixels, sums, out + k);
+            for (int32_t v = 0; v < panels && b->sums && !kept(into); v++)
                 written(g, o->panel + low + v * CSDF_PANEL, o->channel + low + v * CSDF_PANEL,
                     least(CSDF_PANEL, n - v * CSDF_PANEL), first + k, pixels, sums + v * pixels * CSDF_PANEL);
         }

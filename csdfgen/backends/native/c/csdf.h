@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 17
+#define CSDF_VERSION 18
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -336,40 +336,6 @@ typedef struct csdf_softmax_step {
 
 void csdf_softmax(const csdf_softmax_step *step);
 
-/* Recurrent layers. CSDF_GRU_LINEAR: the product with the hidden values comes before the reset gate. */
-enum { CSDF_RNN = 0, CSDF_GRU = 1, CSDF_GRU_LINEAR = 2, CSDF_LSTM = 3 };
-
-/* `steps` steps of a recurrent layer, for `batch` sequences of `hidden` hidden values. What is an input of an activation
- * is clipped to [-clip, clip] before.
- * A panel has the gates of 16 hidden values, filled up with zeros: [gate][16], the gates in the order of ONNX: i, o, f, c;
- * z, r, h. activations: f, g, h of ONNX.
- * weights: [ceil(hidden / 16)][hidden][gates][16]; of CSDF_GRU those of z and r, and behind all of these those of h.
- * bias: of CSDF_GRU_LINEAR, [ceil(hidden / 16)][16], what is added to the product of gate h with the hidden values.
- * peepholes: of CSDF_LSTM, NULL or [3][ceil(hidden / 16)][16], of the gates i, o, f.
- * gates: [steps][batch][ceil(hidden / 16)][gates][16], what inputs and biases add to the gates; overwritten.
- * h, c: where the states are, [batch][hidden]; first_h, first_c: what they are before the first step, the same, or NULL for
- *     zeros. c: of CSDF_LSTM alone.
- * workspace: 3 * batch * ceil(hidden / 16) * 16 floats.
- * out: NULL, or where the hidden values of each step and sequence are stored. */
-typedef struct csdf_recurrent_step {
-    int32_t kind, steps, batch, hidden;
-    int32_t input_forget;
-    float clip;
-    csdf_activation activations[3];
-    const float *weights;
-    const float *bias;
-    const float *peepholes;
-    float *gates;
-    const float *first_h;
-    const float *first_c;
-    float *h;
-    float *c;
-    float *workspace;
-    float *const *out;
-} csdf_recurrent_step;
-
-void csdf_recurrent(const csdf_recurrent_step *step);
-
 /* What csdf_map computes from its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
 enum {
     CSDF_COPY = 0,
@@ -496,6 +462,60 @@ typedef struct csdf_byte_conv_step {
 
 /* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are the pixels. */
 void csdf_conv_bytes(const csdf_byte_conv_step *step);
+
+/* Recurrent layers. CSDF_GRU_LINEAR: the product with the hidden values comes before the reset gate. */
+enum { CSDF_RNN = 0, CSDF_GRU = 1, CSDF_GRU_LINEAR = 2, CSDF_LSTM = 3 };
+
+/* What csdf_recurrent_bytes reads. given: [steps][batch], what inputs add to the gates, [gates][hidden]. product: of `values`,
+ * [batch][ceil(hidden / 16) * 16], the hidden values as bytes, whose zero point is put at `zero`, with weights, to `sums`, which
+ * are laid out like gates, as are bias, which is added to what is given, and scales, of the weights. */
+typedef struct csdf_recurrent_product {
+    const float *const *given;
+    const csdf_byte_conv_step *product;
+    uint8_t *values, *zero;
+    const int32_t *sums;
+    const float *bias, *scales;
+} csdf_recurrent_product;
+
+/* `steps` steps of a recurrent layer, for `batch` sequences of `hidden` hidden values. What is an input of an activation
+ * is clipped to [-clip, clip] before.
+ * A panel has the gates of 16 hidden values, filled up with zeros: [gate][16], the gates in the order of ONNX: i, o, f, c;
+ * z, r, h. activations: f, g, h of ONNX.
+ * weights: [ceil(hidden / 16)][hidden][gates][16]; of CSDF_GRU those of z and r, and behind all of these those of h.
+ * bias: of CSDF_GRU_LINEAR, [ceil(hidden / 16)][16], what is added to the product of gate h with the hidden values.
+ * peepholes: of CSDF_LSTM, NULL or [3][ceil(hidden / 16)][16], of the gates i, o, f.
+ * gates: [steps][batch][ceil(hidden / 16)][gates][16], what inputs and biases add to the gates; overwritten.
+ * h, c: where the states are, [batch][hidden]; first_h, first_c: what they are before the first step, the same, or NULL for
+ *     zeros. c: of CSDF_LSTM alone.
+ * bytes: of csdf_recurrent_bytes alone, which has no weights and gates of one step.
+ * workspace: 3 * batch * ceil(hidden / 16) * 16 floats.
+ * out: NULL, or where the hidden values of each step and sequence are stored. */
+typedef struct csdf_recurrent_step {
+    int32_t kind, steps, batch, hidden;
+    int32_t input_forget;
+    float clip;
+    csdf_activation activations[3];
+    const float *weights;
+    const float *bias;
+    const float *peepholes;
+    float *gates;
+    const float *first_h;
+    const float *first_c;
+    float *h;
+    float *c;
+    float *workspace;
+    float *const *out;
+    const csdf_recurrent_product *bytes;
+} csdf_recurrent_step;
+
+void csdf_recurrent(const csdf_recurrent_step *step);
+
+/* An LSTM whose hidden values are quantized by their range in every step, that of all sequences, and multiplied as bytes. */
+void csdf_recurrent_bytes(const csdf_recurrent_step *step);
+
+/* csdf_recurrent, with what makes the gates of a step from the hidden values before it, or NULL. */
+typedef void csdf_gates_of(const csdf_recurrent_step *step, int32_t t, const float *now);
+void csdf_recurrent_by(const csdf_recurrent_step *step, csdf_gates_of *gates_of);
 
 /* 3x3 windows, stride and dilation 1, one group, no zero points of weights, outputs that are bytes, with fewer products: the
  * same bytes. weights: 16 bits, [ceil(out / 16)][16][pairs of input channels][16][2], G w G' with G twice the usual one.
@@ -709,6 +729,7 @@ void csdf_softmax_of(const void *step);
 void csdf_softmax_bytes_of(const void *step);
 void csdf_standardize_of(const void *step);
 void csdf_recurrent_of(const void *step);
+void csdf_recurrent_bytes_of(const void *step);
 void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);
 void csdf_conv_bytes_of(const void *step);

@@ -89,7 +89,8 @@ static void lstm(const csdf_recurrent_step *step, int32_t panels, float *gates, 
         csdf_v sums[4 * VECTORS];
         for (int i = 0; i < 4 * VECTORS; i++)
             sums[i] = csdf_load(gates + 4 * p * CSDF_PANEL + i * CSDF_LANES);
-        PRODUCTS(sums, 4, now, step->weights + (ptrdiff_t)p * step->hidden * 4 * CSDF_PANEL, step->hidden);
+        if (step->weights)
+            PRODUCTS(sums, 4, now, step->weights + (ptrdiff_t)p * step->hidden * 4 * CSDF_PANEL, step->hidden);
         EACH_VECTOR {
             const ptrdiff_t at = (ptrdiff_t)p * CSDF_PANEL + v * CSDF_LANES, wide = (ptrdiff_t)panels * CSDF_PANEL;
             csdf_v i = sums[v], o = sums[VECTORS + v], f = sums[2 * VECTORS + v], c = csdf_load(cell + at);
@@ -166,7 +167,7 @@ static void copied(float *out, ptrdiff_t to, const float *in, ptrdiff_t from, in
             out[row * to + i] = in ? in[row * from + i] : 0.0f;
 }
 
-void csdf_recurrent(const csdf_recurrent_step *step)
+void csdf_recurrent_by(const csdf_recurrent_step *step, csdf_gates_of *begin)
 {
     static csdf_cell *const cells[] = {rnn, gru, gru_linear, lstm};
     static const int32_t gates_of[] = {1, 3, 3, 4};
@@ -181,6 +182,10 @@ void csdf_recurrent(const csdf_recurrent_step *step)
         copied(cell, wide, step->first_c, hidden, step->batch, hidden);
     for (int32_t t = 0; t < step->steps; t++) {
         float *const before = now;
+        if (begin) {
+            begin(step, t, now);
+            gates = step->gates;
+        }
         for (int32_t b = 0; b < step->batch; b++, gates += each) {
             cell_of(step, panels, gates, now + b * wide, next + b * wide, cell + b * wide);
             if (step->out)
@@ -193,5 +198,7 @@ void csdf_recurrent(const csdf_recurrent_step *step)
     if (step->kind == CSDF_LSTM)
         copied(step->c, hidden, cell, wide, step->batch, hidden);
 }
+
+void csdf_recurrent(const csdf_recurrent_step *step) { csdf_recurrent_by(step, NULL); }
 
 void csdf_recurrent_of(const void *step) { csdf_recurrent(step); }

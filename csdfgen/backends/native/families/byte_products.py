@@ -416,7 +416,7 @@ class _Product(Family):
         return [_made(CONV, self.packed(), [source], 1, into, step, constants)]
 
 
-def product(layer: Layer) -> Family | None:
+def product(layer: Layer) -> _Product | None:
     """QGemm, QLinearMatMul and MatMulInteger with a constant matrix on the right."""
     given, x = layer.attributes, layer.inputs[0]
     if x is None or 1 not in layer.constants or layer.constants[1].ndim != 2:

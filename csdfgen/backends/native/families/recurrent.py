@@ -1,14 +1,16 @@
-"""Which recurrent layers have a kernel? Those of usual activations, without lengths of sequences."""
+"""Which recurrent layers have a kernel? Those of usual activations, without lengths of sequences; also LSTMs of bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.byte_products import ByteConvStep, ByteTarget, product
 from csdfgen.backends.native.families.common import FLOAT, Family, is_dense, memoize
 from csdfgen.backends.native.families.product import GemmStep
 from csdfgen.backends.native.structures import (
@@ -19,6 +21,7 @@ from csdfgen.backends.native.structures import (
     SIGMOID,
     TANH,
     Activation,
+    ByteSource,
     constants,
     instruction,
     structure,
@@ -28,8 +31,12 @@ from csdfgen.ops.recurrent import (
     INITIAL_C,
     INITIAL_H,
     LENGTHS,
+    R_SCALE,
+    R_ZERO,
     Function,
+    R,
     arrange_weights,
+    quantized_product,
     source_layout,
 )
 from csdfgen.program.instructions import Constants, Instruction, Ref
@@ -37,6 +44,7 @@ from csdfgen.program.steps import Step, View
 
 RNN, GRU, GRU_LINEAR, LSTM = constants("RNN", "GRU", "GRU_LINEAR", "LSTM")
 RecurrentStep = structure("csdf_recurrent_step").record
+RecurrentProduct = structure("csdf_recurrent_product").record
 
 _ROWS = 16
 """Rows of the product with the input from which on more of them, whose gates take memory, are hardly faster."""
@@ -44,7 +52,9 @@ _ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """What kernels read: see csdf_gemm_step for those of the input, csdf_recurrent_step for the others."""
+    """What kernels read: see csdf_gemm_step for those of the input, csdf_recurrent_step for the others. An LSTM of bytes has no
+    weights of the input, and the scales of those of the state.
+    """
 
     of_input: np.ndarray
     bias: np.ndarray
@@ -57,7 +67,7 @@ class _Packed:
 class _Recurrent(Family):
     """gates: in a panel. hidden: values, in whole panels. batch: sequences. source: the input."""
 
-    kernels = ("gemm_of", "recurrent_of")
+    kernels = ("gemm_of", "recurrent_of", "recurrent_bytes_of")
 
     layer: Layer
     kind: int
@@ -104,7 +114,7 @@ class _Recurrent(Family):
         return FLOAT * 3 * self.batch * self.hidden
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        given, pad, phase = self.layer.attributes, step.workspace, step.phase
+        given, phase = self.layer.attributes, step.phase
         held = phase.held(0)
         written = [self._places(view) for view in self._written(step)]
         read = [(view, self._places(view)) for view in self._read(step)]
@@ -117,25 +127,34 @@ class _Recurrent(Family):
                 self._initial(step, position, constants) for position in (INITIAL_H, INITIAL_C)
             ]
         h, c = (*states, None)[:2]
-        block = (self.workspace(step, pad.size) - self._of_states()) // self._of_gates(1)
+        block = self._block(step)
         starts = list(range(0, len(held), block))
         found: list[Instruction] = []
         for start in reversed(starts) if given["reverse"] else starts:
             steps = range(start, min(start + block, len(held)))
             order = steps[::-1] if given["reverse"] else steps
-            found += self._products(order, read, step, constants)
-            found.append(self._recurrence(order, written, step, constants, before, (h, c)))
+            made, by_bytes = self._gates(order, read, step, constants)
+            found += made
+            both = before, (h, c)
+            found.append(self._recurrence(order, written, step, constants, both, by_bytes))
             before = [h, c]
         return found
 
-    def _products(
+    def _block(self, step: Step) -> int:
+        """Steps of an instruction."""
+        size = step.workspace.size
+        return (self.workspace(step, size) - self._of_states()) // self._of_gates(1)
+
+    def _gates(
         self,
         order: Sequence[int],
         read: Sequence[tuple[View, np.ndarray]],
         step: Step,
         constants: Constants,
-    ) -> list[Instruction]:
-        """What the inputs add to the gates of some steps, one piece of the input after the other."""
+    ) -> tuple[list[Instruction], Ref | None]:
+        """What computes what the inputs add to the gates of some steps, one piece of the input after the other; and what an
+        LSTM of bytes reads.
+        """
         pad, packed = step.workspace, self.packed()
         inputs, outputs = (
             packed.of_input.size // (self.gates * self.hidden),
@@ -156,7 +175,7 @@ class _Recurrent(Family):
             )  # fmt: skip
             found.append(instruction("gemm_of", made))
             first += size
-        return found
+        return found, None
 
     def _recurrence(
         self,
@@ -164,23 +183,25 @@ class _Recurrent(Family):
         written: Sequence[np.ndarray],
         step: Step,
         constants: Constants,
-        before: Sequence[Ref | None],
-        states: Sequence[Ref | None],
+        both: tuple[Sequence[Ref | None], Sequence[Ref | None]],
+        by_bytes: Ref | None,
     ) -> Instruction:
+        """The kernel on some steps. both: states before and behind them."""
         given, pad, packed = self.layer.attributes, step.workspace, self.packed()
+        before, states = both
         out = None
         for places in written:
             out = constants.rows(step.outputs[0].pool, places[list(order)].reshape(-1).tolist())
         made = RecurrentStep(
             self.kind, len(order), self.batch, given["hidden_size"], int(given["input_forget"]), given["clip"] or inf,
             tuple(Activation(*one) for one in self.functions),
-            constants.weights(packed.of_state),
+            constants.weights(packed.of_state) if by_bytes is None else None,
             None if packed.reset_bias is None else constants.weights(packed.reset_bias),
             None if packed.peepholes is None else constants.weights(packed.peepholes),
             Ref(pad.pool, pad.offset + self._of_states()),
-            before[0], before[1] if self.kind == LSTM else None, *states, Ref(pad.pool, pad.offset), out,
+            before[0], before[1] if self.kind == LSTM else None, *states, Ref(pad.pool, pad.offset), out, by_bytes,
         )  # fmt: skip
-        return instruction("recurrent_of", made)
+        return instruction("recurrent_of" if by_bytes is None else "recurrent_bytes_of", made)
 
     def _places(self, view: View) -> np.ndarray:
         """Offsets of the first value of every step and sequence, shape (steps, batch)."""
@@ -211,6 +232,55 @@ class _Recurrent(Family):
         return None if known is None else constants.dense(known)
 
 
+@dataclass(frozen=True, eq=False)
+class _OfBytes(_Recurrent):
+    """multiplied: the product with the hidden values as its kernel wants it."""
+
+    multiplied: Callable[[], Any]
+
+    def takes(self, step: Step) -> bool:
+        return super().takes(step) and not step.view(0).pieces
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        """States, the gates of a step, sums as many, hidden values as bytes, their zero point."""
+        return self._of_states() + 2 * self._of_gates(1) + self.batch * self.hidden + 1
+
+    def _block(self, step: Step) -> int:
+        return self._steps(step)
+
+    def _gates(
+        self,
+        order: Sequence[int],
+        read: Sequence[tuple[View, np.ndarray]],
+        step: Step,
+        constants: Constants,
+    ) -> tuple[list[Instruction], Ref | None]:
+        ((view, places),), pad, packed = read, step.workspace, self.packed()
+        inputs, wide = self.layer.attributes["hidden_size"], self.gates * self.hidden
+        sums = pad.offset + self._of_states() + self._of_gates(1)
+        values = sums + self._of_gates(1)
+        zero = values + self.batch * self.hidden
+
+        def rows(first: int, apart: int) -> Ref:
+            return constants.rows(pad.pool, [first + apart * b for b in range(self.batch)])
+
+        sources = [
+            ByteSource(rows(values, self.hidden), inputs, inputs),
+            ByteSource(constants.rows(pad.pool, [zero]), 1, 1),
+        ]
+        multiplied = ByteConvStep(
+            self.multiplied().placed(constants), constants.table("csdf_byte_source", sources), 1, 1,
+            ByteTarget(rows(sums, FLOAT * wide), FLOAT * wide, self.batch, 0, 1, 0, wide), None, 0, 0, 0,
+        )  # fmt: skip
+        made = RecurrentProduct(
+            constants.rows(view.pool, places[list(order)].reshape(-1).tolist()),
+            constants.table("csdf_byte_conv_step", [multiplied]),
+            *(Ref(pad.pool, at) for at in (values, zero, sums)),
+            *(constants.weights(array) for array in (packed.bias, packed.of_state)),
+        )
+        return [], constants.table("csdf_recurrent_product", [made])
+
+
 def _values_last(view: View, tensor: Tensor) -> View:
     """Rows along axis 1 end with the axis in front of it, of one sequence."""
     if tensor.row_axis != 1:
@@ -229,32 +299,54 @@ def _function(function: Function) -> tuple[int, float, float] | None:
     return known.get(function.name)
 
 
+def _by_panel(array: np.ndarray, gates: int, hidden: int) -> np.ndarray:
+    """(..., gates * hidden size) as (panels, ..., gates, 16)."""
+    *outer, wide = array.shape
+    each = wide // gates
+    filled = np.zeros((*outer, gates, hidden), np.float32)
+    filled[..., :each] = array.reshape(*outer, gates, each)
+    filled = filled.reshape(*outer, gates, hidden // PANEL, PANEL)
+    return np.moveaxis(filled, -2, 0)
+
+
+def _by_column(array: np.ndarray, gates: int, hidden: int) -> np.ndarray:
+    """(..., gates * hidden size) as (..., panels * gates * 16), of the same type."""
+    moved = np.moveaxis(_by_panel(array, gates, hidden), 0, -3)
+    return moved.reshape(*array.shape[:-1], -1).astype(array.dtype)
+
+
 def _packed(layer: Layer, kind: int, gates: int, hidden: int) -> _Packed:
     found, panels = arrange_weights(layer), hidden // PANEL
-
-    def by_panel(array: np.ndarray, gates: int) -> np.ndarray:
-        """(..., gates * hidden size) as (panels, ..., gates, 16)."""
-        *outer, wide = array.shape
-        each = wide // gates
-        filled = np.zeros((*outer, gates, hidden), np.float32)
-        filled[..., :each] = array.reshape(*outer, gates, each)
-        filled = filled.reshape(*outer, gates, panels, PANEL)
-        return np.moveaxis(filled, -2, 0)
-
-    of_input = np.moveaxis(by_panel(found.of_input, gates), 0, 1).reshape(len(found.of_input), -1)
-    of_state = packing.aligned(by_panel(found.of_state, gates))
+    bias = packing.conv_bias(_by_column(found.bias, gates, hidden), gates * hidden)
+    peepholes = None
+    if found.peepholes is not None:
+        peepholes = _by_panel(found.peepholes, 1, hidden).reshape(panels, 3, PANEL).swapaxes(0, 1)
+        peepholes = packing.aligned(peepholes)
+    if found.of_input is None:
+        scales = np.broadcast_to(layer.constants[R_SCALE].reshape(-1), found.bias.shape)
+        scales = packing.aligned(_by_column(scales, gates, hidden))
+        return _Packed(np.empty(0), bias, scales, None, peepholes)
+    of_input = _by_column(found.of_input, gates, hidden)
+    of_state = packing.aligned(_by_panel(found.of_state, gates, hidden))
     if kind == GRU:
         parts = of_state[..., :2, :], of_state[..., 2:, :]
         of_state = packing.aligned(np.concatenate([part.reshape(-1) for part in parts]))
-    return _Packed(
-        packing.gemm_weights(of_input),
-        packing.conv_bias(by_panel(found.bias, gates).reshape(-1), gates * hidden),
-        of_state,
-        None if found.reset_bias is None else packing.aligned(by_panel(found.reset_bias, 1)),
-        None
-        if found.peepholes is None
-        else packing.aligned(by_panel(found.peepholes, 1).reshape(panels, 3, PANEL).swapaxes(0, 1)),
-    )
+    reset = found.reset_bias
+    if reset is not None:
+        reset = packing.aligned(_by_panel(reset, 1, hidden))
+    return _Packed(packing.gemm_weights(of_input), bias, of_state, reset, peepholes)
+
+
+def _multiplied(layer: Layer, gates: int, hidden: int, batch: int) -> Callable[[], Any] | None:
+    """The product of an LSTM of bytes with its hidden values as its kernel wants it, in columns of panels; None if there is
+    no such.
+    """
+    weights = arrange_weights(layer).of_state
+    zeros = np.broadcast_to(layer.constants[R_ZERO].reshape(-1), weights.shape[-1])
+    operands = (_by_column(array, gates, hidden) for array in (weights, zeros))
+    _, integers = quantized_product((batch, len(weights)), *operands)
+    found = product(integers)
+    return None if found is None else found.packed
 
 
 def recurrent(layer: Layer) -> Family | None:
@@ -271,8 +363,12 @@ def recurrent(layer: Layer) -> Family | None:
     kind = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}[layer.op_type]
     if kind == GRU and given["linear_before_reset"]:
         kind = GRU_LINEAR
-    gates = layer.constants[1].shape[1] // given["hidden_size"]
+    gates = layer.constants[R].shape[1] // given["hidden_size"]
     hidden = -(-given["hidden_size"] // PANEL) * PANEL
     known = tuple(one for one in functions if one is not None)
     packed = memoize(lambda: _packed(layer, kind, gates, hidden))
-    return _Recurrent(layer, kind, gates, hidden, batch, source, known, packed)
+    own = layer, kind, gates, hidden, batch, source, known, packed
+    if R_SCALE not in layer.constants:
+        return _Recurrent(*own)
+    multiplied = _multiplied(layer, gates, hidden, batch)
+    return None if multiplied is None else _OfBytes(*own, multiplied)
