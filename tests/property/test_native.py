@@ -23,6 +23,7 @@ from csdfgen.backends.native.structures import structure
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import load_backend, resolve_backend
 from csdfgen.errors import InputError, PlanError, ToolError
+from csdfgen.lowering.program import lower
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Constants, Instruction
@@ -236,7 +237,7 @@ def test_backends_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptu
 # Threads -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3, 16])
 def test_threads_share_a_frame(count: int) -> None:
     """Results are those of one thread to the last bit, in frame after frame."""
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
@@ -249,6 +250,23 @@ def test_threads_share_a_frame(count: int) -> None:
         want = alone(x)
         for name, got in together(x).items():
             np.testing.assert_array_equal(got, want[name])
+
+
+@pytest.mark.parametrize("name", ["squeezenet1_1", "mobilenet_v2"])
+def test_more_threads_never_leave_a_step_to_fewer(name: str) -> None:
+    """Even if it has fewer columns and fewer blocks of channels than there are threads."""
+    program = lower(
+        csdfgen.plan(csdfgen.load(f"zoo:{name}"), backend="native"), NativeKernels(load())
+    )
+    constants, most = program.constants.copy(), 0
+    for made in program.instructions:
+        sizes = [
+            max(map(len, threads.divide_among_threads(made, count, constants)))
+            for count in range(1, 17)
+        ]
+        assert sizes == sorted(sizes), made.kernel
+        most = max(most, sizes[-1])
+    assert most == 16
 
 
 @pytest.mark.parametrize("name", ["resnet8@96x96", "squeezenet1_1@64x64", "unet@32x32"])

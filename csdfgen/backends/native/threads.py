@@ -239,15 +239,15 @@ def _convolution(kernel: str, step: Any, share: _Share, constants: Constants) ->
     work = out.count * out.columns * out.channels * taps
     alone = kernel.startswith("depthwise")
     work *= _DEPTHWISE if alone else 1
-    parts = share(work)
     bytes_each = 1 if kernel.endswith("bytes_of") else 2 if kernel.endswith("f16_of") else _FLOAT
     weights = bytes_each * taps * layer.out_channels
     size = PANEL if alone or layer.groups == 1 else layer.out_channels // layer.groups
     blocks = layer.out_channels // size
+    parts = min(share(work), max(blocks, out.columns // _COLUMNS))
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or blocks < parts)
     room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
     wide = SIDE if kernel == f"{FEWER}_of" else 1
-    if parts < 2 or not (by_columns or blocks >= parts):
+    if parts < 2:
         return []
     found = []
     units = -(-out.columns // wide) if by_columns else blocks
@@ -388,9 +388,9 @@ def _pool(kernel: str, step: Any, share: _Share, constants: Constants) -> list[A
     source = step.source
     panels = source.channels // PANEL
     seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
-    parts = share(seen * _MOVED)
+    parts = min(share(seen * _MOVED), max(panels, step.columns))
     size = _FLOAT if kernel == "pool_of" else 1
-    if parts < 2 or max(panels, step.columns) < parts:
+    if parts < 2:
         return []
     if panels >= parts and step.columns < _COLUMNS * parts:
         return [
