@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,9 @@ def _present() -> list[str]:
     """Backends that can be had."""
     found = []
     for name in FOLDERS:
-        try:
+        with suppress(ToolError):
             load_backend(name)
-        except ToolError:
-            continue
-        found.append(name)
+            found.append(name)
     return [name for name in found if name != ALWAYS] or found
 
 
@@ -85,16 +84,12 @@ def parse_mapping(text: str, network: Network) -> tuple[tuple[str, ...], dict[st
 
 def _parse_pairs(text: str) -> dict[str, str]:
     """Devices by layer."""
-    found, rest = {}, text
-    while rest:
-        match = _PAIR.match(rest)
-        if match is None:
-            raise InputError(
-                f"{option('map', text)}: '{rest}' is not LAYER=DEVICE, such as conv5=opencl"
-            )
-        found[match[1]] = match[2]
-        rest = rest[match.end() :]
-    return found
+    rest = _PAIR.sub("", text)
+    if rest:
+        raise InputError(
+            f"{option('map', text)}: '{rest}' is not LAYER=DEVICE, such as conv5=opencl"
+        )
+    return dict(_PAIR.findall(text))
 
 
 def check_processor(device: object) -> None:
