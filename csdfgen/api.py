@@ -232,6 +232,7 @@ def plan_stream(
     passes: int = 1,
     stateful: Mapping[str, str] | None = None,
     count: str = DEFAULTS.count,
+    spread: bool = False,
     **given: Any,
 ) -> StreamPlan:
     """The plan of a network for images of any height, in one arena: an order of firings that repeats.
@@ -239,12 +240,13 @@ def plan_stream(
     network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
     shapes: of inputs at any height. fix: see `csdfgen.load`. passes: how often rows may be read, so that layers can depend on
     means and other results of all rows. stateful: input -> output of a model of one step, a state that the next step takes; rows
-    are steps then, each an input of the model. count: "flash" for a microcontroller, whose phases have fewer rows.
+    are steps then, each an input of the model. count: "flash" for a microcontroller, whose phases have fewer rows. spread: spread
+    the work evenly over rows, for a source that does not wait; costs memory and latency, which `facts` has of both orders.
     Raises PlanError for a network that needs all rows at once, and as `load`.
     """
     from csdfgen.backends.registry import choose_backend, resolve_backend
     from csdfgen.model.network import Network
-    from csdfgen.planning.streams import find_passes
+    from csdfgen.planning.streams import find_passes, spread_stream
     from csdfgen.reading.loader import load, read_heights
     from csdfgen.reading.steps import repeat_steps
 
@@ -261,7 +263,8 @@ def plan_stream(
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", "count": count, **given})
     with prefix_errors(_name(one)):
         at_height = read_heights(source, one)
-        return find_passes(at_height, options, choose_backend(options), passes)
+        made = find_passes(at_height, options, choose_backend(options), passes)
+        return spread_stream(made) if spread else made
 
 
 def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:

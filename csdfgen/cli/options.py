@@ -77,6 +77,15 @@ ModelArgument = Annotated[
     ),
 ]
 
+Spread = Annotated[
+    bool,
+    Option(
+        "With --stream: spread the work evenly over rows, so that a source which does not wait, such as a line camera, needs a "
+        "short queue; costs memory and latency, which are stated.",
+        panel=MEMORIES,
+    ),
+]
+
 Pareto = Annotated[
     bool,
     Option(

@@ -21,6 +21,7 @@ from csdfgen.cli.options import (
     Pareto,
     Pixels,
     Planning,
+    Spread,
     Stateful,
     check_front_output,
     refuse,
@@ -134,6 +135,7 @@ class Run(Command):
         1, "N", FILES, low=1, high=100,
     )  # fmt: skip
     stateful: Stateful = None
+    spread: Spread = False
     resume: bool = declare(
         "Continue an interrupted --stream; its state is in OUTPUT.stream.", False, panel=FILES
     )
@@ -204,7 +206,7 @@ class Run(Command):
             return
         for name, asks in (
             ("resume", self.resume), ("columns", self.columns), ("passes", self.passes > 1),
-            ("stateful", self.stateful),
+            ("stateful", self.stateful), ("spread", self.spread),
         ):  # fmt: skip
             refuse([(asks, f"--{name} is of a --stream; give both")])
         asked = replace(asked, example=read_sizes(self.input or ()))

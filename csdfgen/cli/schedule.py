@@ -18,6 +18,7 @@ from csdfgen.cli.options import (
     Networks,
     Pareto,
     Planning,
+    Spread,
     check_front_output,
     check_picture,
     is_graph_file,
@@ -110,6 +111,7 @@ class Schedule(Command):
         "Plan images of any height, and of none that is known, in one arena: an order of firings that repeats.",
         False, panel=MEMORIES,
     )  # fmt: skip
+    spread: Spread = False
     periodic: bool = declare(
         "For a graph: start times with the shortest period, instead of an order.", False
     )
@@ -172,6 +174,10 @@ class Schedule(Command):
                 yield graph, f"{is_graph}; {flag} is for models"
                 yield path.suffix.lower() != ".csv", f"{path}: items are written and read as .csv"
                 yield pareto, f"--pareto makes many plans; {flag} is of one, leave one out"
+        yield (
+            self.spread and not self.stream,
+            "--spread is of streams; add --stream, or leave it out",
+        )
         if self.stream:
             yield graph, f"{is_graph}; --stream is for models"
             names = ("pareto", "chart", "items", "offsets", "policy", "threads")
@@ -299,7 +305,11 @@ class Schedule(Command):
         with show_progress() as progress:
             progress("planning")
             stream = plan_stream(
-                self.model, shapes=dict(asked.shapes), fix=asked.fixed, **asked.given
+                self.model,
+                shapes=dict(asked.shapes),
+                fix=asked.fixed,
+                spread=self.spread,
+                **asked.given,
             )
             keep()
         if self.output is not None:
@@ -311,7 +321,7 @@ class Schedule(Command):
         if self.output is not None:
             size = format_bytes(stream.planned_bytes)
             say(f"{escape(self.output)}: images of any height, arena of {size}", wrap=False)
-        say(*(f"{name.replace('_', ' '):<12}{value:>14,}" for name, value in facts.items()))
+        say(*(f"{name.replace('_', ' '):<15}{value:>11,}" for name, value in facts.items()))
 
     def _planned(self, asked: Asked, progress: Progress) -> tuple[Network, Plan, Quantized | None]:
         """The network and its plan; what was made of the model, where other formats are asked for."""

@@ -60,7 +60,9 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         progress("planning")
         cut = _cut(network, source.tensor, run.columns) if run.columns else None
         known = cut.network if cut else model if run.stateful else network
-        plan = plan_stream(known, fix=asked.fixed, passes=run.passes, **asked.given)
+        plan = plan_stream(
+            known, fix=asked.fixed, passes=run.passes, spread=run.spread, **asked.given
+        )
         _check_memory(plan.planned_bytes, limit, run.columns)
         program = runtime.compile(plan, threads=run.threads)
         figures = run_stream(
@@ -68,9 +70,14 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         )
     strips = len(cut.strips) if cut else 1
     if run.as_json:
-        facts = {"arena": plan.planned_bytes, "turn": plan.turn, "strips": strips}
-        say_json({**asdict(figures), **facts})
+        facts = plan.facts() if run.spread else {"arena": plan.planned_bytes, "turn": plan.turn}
+        say_json({**asdict(figures), **facts, "strips": strips})
     elif str(run.output) != "-":
+        if run.spread:
+            say(
+                "spread     {burst:,} of the mean in the busiest row instead of {burst_before:,}, arena of {arena:,} bytes "
+                "instead of {arena_before:,}".format(**plan.facts())
+            )
         _show(figures, run.output, mebibytes(plan.planned_bytes), strips)
 
 

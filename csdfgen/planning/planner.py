@@ -257,7 +257,8 @@ def _plan_loop(phased: Phased) -> Plan:
 def plan_repeated(phased: Phased, loop: Loop) -> Plan:
     """The plan of an image by an order that repeats."""
     phased = replace(phased, fine=loop.fine, most=loop.scratch)
-    found = Candidate(phased, "loop", loop.order(phased.conversion), loop.bound)
+    # that of a period is of orders between the states that were tried alone
+    found = Candidate(phased, "loop", loop.order(phased.conversion), phased.rough_bound)
     return found._finished(loop.placed(phased, found.lifetimes), 0)
 
 

@@ -26,12 +26,18 @@ from csdfgen.planning.lifetimes import Lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
 from csdfgen.planning.placement import Placement, Region
 from csdfgen.planning.prepared import Phased
+from schedules.peak.problem import Problem, evaluate
 from schedules.peak.repeated import (
     Repeated,
+    cut_period,
     find_repeated,
     find_shares,
     improve_repeated,
+    middle,
+    number_word,
+    spread_repeated,
 )
+from schedules.peak.search import search
 
 CAP = 64
 """Most rows of the input that a phase takes, so that a period is short."""
@@ -125,11 +131,16 @@ class Loop:
         return Placement(regions, tuple(workspaces), total, self.peak, total <= self.peak)
 
 
-def find_loop(phased: Phased) -> Loop:
+def find_loop(phased: Phased, *, spread: bool = False) -> Loop:
     """The order of least peak that repeats, in the middle of an image, placed in blocks of whole slabs or, if that saves
-    memory, in finer blocks. Raises ScheduleError if none does, and PlanError if its rows do not.
+    memory, in finer blocks. spread: of orders whose work is spread over the rows of the first input. Raises ScheduleError if none
+    does, and PlanError if its rows do not.
     """
-    period, alignment, effort = find_period(phased), _alignment(phased), phased.terms.effort
+    period, alignment, effort = (
+        find_period(phased, spread=spread),
+        _alignment(phased),
+        phased.terms.effort,
+    )
     parts, made = _parts(period), None
     if phased.fine or find_least_bytes(parts, alignment) <= _WASTE * period.peak:
         made = place_parts(parts, alignment, effort)
@@ -179,8 +190,8 @@ class Period:
     bound: int
 
 
-def find_period(phased: Phased) -> Period:
-    """The order of least peak that repeats. Raises ScheduleError if none does."""
+def find_period(phased: Phased, *, spread: bool = False) -> Period:
+    """The order of least peak that repeats. spread: see `find_loop`. Raises ScheduleError if none does."""
     problem = build_problem(phased.conversion, phased.buffers, phased.scratch)
     shares = conversion_shares(phased.conversion)
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
@@ -194,12 +205,35 @@ def find_period(phased: Phased) -> Period:
             failed.append(error)
             continue
         repeated, peak, bound = improve_repeated(problem, start, phased.terms.effort)
+        orders = [(repeated, peak, bound)]
+        if spread:
+            orders = [_spread_work(phased, problem, one) for one in (start, repeated)]
         first = int(np.flatnonzero(shares)[0])
-        repeated = repeated.moved(-(int(repeated.before[first]) // int(shares[first])))
-        found.append(Period(phased, repeated, peak, bound))
+        for one, *sizes in orders:
+            one = one.moved(-(int(one.before[first]) // int(shares[first])))
+            found.append(Period(phased, one, *sizes))
     if not found:
         raise failed[0]
     return min(found, key=lambda one: one.peak)
+
+
+def _spread_work(phased: Phased, problem: Problem, order: Repeated) -> tuple[Repeated, int, int]:
+    """The order with its work spread over the rows of the first input, its peak in bytes, and its bound as of `Loop`."""
+    order = middle(problem, order)
+    ranges = zip(phased.conversion.actors, order.before, order.shares, strict=True)
+    times = [np.array(work.times[start : start + count], float) for work, start, count in ranges]
+    feed = int(np.flatnonzero(order.shares)[0])
+    made = spread_repeated(order, feed, np.concatenate(times)[number_word(order)])
+    made = middle(problem, made)
+    live = evaluate(cut_period(problem, made), number_word(made))
+    state = middle(problem, made.rotated(int(np.argmin(live))))
+    one = cut_period(problem, state)
+    between = search(one, {"spread": number_word(state)}, phased.terms.effort)
+    fine = Period(replace(phased, fine=True), made, 0, 0)  # over all integers: the image may be low
+    parts = _parts(fine)
+    tables: Tables = {one.name: (1, {}) for one in parts}
+    most = _place_lasting(fine, find_least_bytes(parts, 1), tables)
+    return made, max(int(live.max()), most), between.lower_bound
 
 
 def _alignment(phased: Phased) -> int:

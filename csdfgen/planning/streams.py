@@ -47,6 +47,9 @@ from csdfgen.program.steps import Backend
 _CAPS = {"memory": 8, "balanced": CAP, "speed": 128}
 """Goal -> most rows of the first input that a phase takes."""
 
+_SPREAD = "arena", "latency", "burst", "queue"
+"""Figures that spreading work over rows changes."""
+
 _ROWS, _BYTES = 1024, 1 << 18
 """Rows, and their bytes, up to which turns are executed together."""
 
@@ -59,7 +62,7 @@ class StreamPlan:
     firings have the same offsets again: a multiple of the period. first: rows of it after which no firing reaches rows in
     front of the image, or places that they would have: where turns begin to repeat. least: rows of the lowest image in
     which a whole turn follows, before any firing reaches rows behind the image. earlier: passes over all rows in front of
-    this one, whose results it takes as inputs.
+    this one, whose results it takes as inputs. unspread: the plan of least memory, beside one whose work is spread over rows.
     """
 
     phased: Phased = field(repr=False)
@@ -70,6 +73,7 @@ class StreamPlan:
     least: int
     _at_height: AtHeight = field(repr=False)
     earlier: tuple[StreamPlan, ...] = ()
+    unspread: StreamPlan | None = None
 
     @property
     def conversion(self) -> Conversion:
@@ -101,7 +105,10 @@ class StreamPlan:
         return build_period_graph(self, tokens=tokens, overlap=overlap)
 
     def facts(self) -> dict[str, int | float]:
-        """Figures by name: bytes, rows of the first input, and `measure_waits`."""
+        """Figures by name: bytes, rows of the first input, and `measure_waits`; where work is spread, "arena_before" and others
+        are those of the plan of least memory.
+        """
+        before = self.unspread.facts() if self.unspread else {}
         return {
             "arena": self.planned_bytes,
             "peak_live": self.loop.peak,
@@ -110,6 +117,7 @@ class StreamPlan:
             "turn": self.turn,
             "firings": len(self.loop.word),
             **measure_waits(self),
+            **{f"{name}_before": before[name] for name in _SPREAD if before},
         }
 
     def at(self, rows: int) -> Plan:
@@ -226,6 +234,21 @@ def find_passes(
 
     *earlier, last = map(plan_pass, range(count))
     return replace(last, earlier=tuple(earlier))
+
+
+def spread_stream(stream: StreamPlan) -> StreamPlan:
+    """The plan of an order whose work is spread over the rows of the first input, so that a line camera waits for few; the same
+    order if its busiest row takes no more. Raises PlanError if none repeats.
+    """
+    phased, made = stream.phased, stream
+    try:
+        with pause_collection():
+            other = make_stream(phased, find_loop(phased, spread=True), stream._at_height)
+    except ScheduleError as error:
+        raise PlanError(f"no order spreads the work over rows: {error.message}") from error
+    if measure_waits(other)["burst"] < measure_waits(stream)["burst"]:
+        made = replace(other, earlier=stream.earlier)
+    return replace(made, unspread=stream)
 
 
 def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> StreamPlan:

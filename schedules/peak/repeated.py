@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,9 @@ Array = np.ndarray
 
 _PATTERN = 64
 """Most firings after which the waits of an actor repeat."""
+
+_SHIFTS = 8
+"""Starts that are tried within the work of a firing of an actor on average."""
 
 _ROUNDS = 4
 """Most starts of the period from which the least peak is searched."""
@@ -222,6 +226,33 @@ def number_word(order: Repeated) -> Array:
     for actor in np.flatnonzero(order.shares):
         found[order.word == actor] = base[actor] + np.arange(order.shares[actor])
     return found
+
+
+def spread_repeated(order: Repeated, actor: int, work: Array) -> Repeated:
+    """The order with the firings of an actor that waits for no other moved ahead, evenly among the work of the others, so that
+    the most work between two of them is little. work: of each firing of the word.
+    """
+    at, others = np.flatnonzero(order.word == actor), np.flatnonzero(order.word != actor)
+    count, done = len(others), np.concatenate([[0], np.cumsum(work[others])])
+    ends, each = at - np.arange(len(at)), np.arange(len(at)) * done[-1] / len(at)
+
+    def places(shift: float, side: Literal["left", "right"]) -> Array:
+        """Firings of the others in front of each of its own, over all integers."""
+        turns, rest = np.divmod(each + (done[ends] - each).min() - shift, done[-1])
+        near = np.searchsorted(done, rest, side) - (side == "right")
+        return np.minimum((turns * count).astype(np.int64) + near, ends)
+
+    def most(places: Array) -> float:
+        total = done[places % count] + places // count * done[-1]
+        return float(np.diff(total, append=total[0] + done[-1]).max())
+
+    shifts = np.arange(_SHIFTS) / _SHIFTS * done[-1] / len(at)
+    place = min((places(one, side) for one in shifts for side in ("left", "right")), key=most)
+    keys = np.concatenate([place % count * 2, np.arange(count) * 2 + 1])
+    actors = np.concatenate([order.word[at], order.word[others]])
+    before = order.before.copy()
+    before[actor] -= int((place // count).sum())
+    return replace(order, before=before, word=actors[np.argsort(keys, kind="stable")])
 
 
 def improve_repeated(

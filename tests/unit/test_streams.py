@@ -223,6 +223,59 @@ def test_what_is_said_of_waits_is_so_in_an_image(name: str) -> None:
     assert 1 <= facts["queue"] <= facts["burst"] + 1
 
 
+@pytest.mark.parametrize("name", [*MODELS, "mean"])
+def test_work_is_spread_over_rows(name: str, tmp_path: Path) -> None:
+    """The busiest row has a mean row and a firing at most, and no more than before; values are the same, in a stream too."""
+    make = {**MODELS, "mean": mean}[name]
+    stream = csdfgen.plan_stream(make(64), backend="numpy", spread=True)
+    facts, rows = stream.facts(), stream.least + 2 * stream.turn
+    assert stream.unspread is not None and facts["arena_before"] == stream.unspread.planned_bytes
+    assert facts["burst"] <= facts["burst_before"] and facts["queue"] <= facts["queue_before"]
+    if name in ("strided", "with_skips"):
+        assert facts["burst"] < facts["burst_before"]
+    plan = stream.at(rows)
+    slab = len(plan.conversion.actors[0].phases[0].out)
+    work = segment_work(plan)[stream.first // slab :][: stream.turn // slab]
+    largest = max(max(one.times) for one in plan.conversion.actors if len(one.phases) > 1)
+    assert max(work) <= largest + sum(work) / len(work)
+    assert facts["lower_bound"] <= facts["peak_live"] >= plan.figures["peak_live"]
+    one = csdfgen.load(make(rows))
+    x = np.random.default_rng(rows).standard_normal(one.inputs[0].shape).astype(np.float32)
+    wanted = runtime.compile(stream.unspread.at(rows))(x)
+    csdfgen.save_plan(stream, tmp_path / "plan.json")
+    onnx.save(make(64), tmp_path / "net.onnx")
+    again = csdfgen.read_stream(tmp_path / "plan.json", tmp_path / "net.onnx")
+    assert vars(again.loop) == vars(stream.loop)
+    parts = [*runtime.compile(again).stream(x[:, :, at : at + 50] for at in range(0, rows, 50))]
+    for y, array in runtime.compile(plan)(x).items():
+        np.testing.assert_allclose(array, wanted[y], rtol=1e-5, atol=1e-5)
+        found = np.concatenate([part[y] for part in parts if y in part], axis=2)
+        np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-5)
+
+
+def test_commands_state_what_spreading_costs(call: Call) -> None:
+    onnx.save(MODELS["strided"](64), "net.onnx")
+    given = ("net.onnx", "--stream", "--spread", "--backend", "numpy", "--json")
+    facts = call("schedule", *given).json
+    assert facts["burst"] < facts["burst_before"] and facts["queue"] < facts["queue_before"]
+    np.save("x.npy", np.zeros((1, 3, 200, 20), np.float32))
+    words = (
+        "run",
+        "net.onnx",
+        "--stream",
+        "x.npy",
+        "--spread",
+        "-o",
+        "y.npy",
+        "--backend",
+        "numpy",
+    )
+    assert "busiest row instead" in call(*words).out
+    assert call(*words, "--json").json["arena_before"] == facts["arena_before"]
+    for words in (("schedule", "net.onnx"), ("run", "net.onnx")):
+        assert "--spread is of" in refused(call(*words, "--spread"))
+
+
 def test_the_command_writes_the_graph_of_a_period(call: Call) -> None:
     onnx.save(MODELS["dilated"](64), "net.onnx")
     words = ("net.onnx", "--stream", "--backend", "numpy", "-o", "graph.xml")
