@@ -255,11 +255,16 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
     """The network, prepared once for all plans that are compared."""
     options = resolve_result(network, options)
     used = kernels or choose_backend(options)
-    if options.device and any(one.memory.parameters for one in load_devices(options, used)):
-        options = replace(options, count="flash")
+    options = _count_flash(options, used)
     prepared = choose_recomputation(prepare(network, options, used))
     asked = apply_tuning(prepared) if options.tuning else price_constants(prepared)
     return replace(prepared, options=asked, kernels=kernels or choose_backend(asked))
+
+
+def _count_flash(options: PlanOptions, kernels: Backend) -> PlanOptions:
+    """The options for a device whose constants have a memory of their own."""
+    apart = options.device and any(one.memory.parameters for one in load_devices(options, kernels))
+    return replace(options, count="flash") if apart else options
 
 
 def _counting(planner: Planner, options: PlanOptions) -> Planner:
@@ -558,7 +563,7 @@ def _find_loops(
     if options.memory or options.latency:
         goals = ("speed", "balanced", "memory")[:: 1 if options.memory else -1]
     asked = replace(
-        options,
+        _count_flash(options, kernels),
         policy="loop",
         result="stored" if options.result == "auto" else options.result,
         memory=0,
