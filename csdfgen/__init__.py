@@ -63,6 +63,7 @@ __all__ = [
     "read_plan_table",
     "read_states",
     "read_stream",
+    "register_function",
     "report",
     "run",
     "save_graph",
@@ -85,6 +86,7 @@ _HOMES = {
     "plan_table": "csdfgen.goals.choice",
     "quantize": "csdfgen.precision.quantize",
     "read_states": "csdfgen.reading.tflite.model",
+    "register_function": "csdfgen.ops.functions",
     "run": "runtime",
     "sensitivity": "csdfgen.precision.quantize",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from csdfgen.model.network import Member, Network
+from csdfgen.model.network import Member, Network, Shape, Tensor
+from csdfgen.model.several import CROP
+from csdfgen.ops.functions import call_function
 from runtime.reference import Reference, Source
 
 
@@ -52,11 +54,7 @@ class Cascade:
         for member, run in self._runs:
             before = self.left_out
             for prefix in member.prefixes:
-                names = {t.name: t.shape for t in member.network.inputs}
-                given = {
-                    name: _input(member, prefix, name, known, shape)
-                    for name, shape in names.items()
-                }
+                given = {t.name: _input(member, prefix, t, known) for t in member.network.inputs}
                 there = {name: array for name, array in given.items() if array is not None}
                 runs = len(there) == len(given)
                 found = run(there) if runs else self._zeros(prefix)
@@ -90,16 +88,41 @@ def _inner(member: Member, names: Iterable[str]) -> list[str]:
 
 
 def _input(
-    member: Member, prefix: str, name: str, known: Mapping[str, np.ndarray], shape: tuple[int, ...]
+    member: Member, prefix: str, tensor: Tensor, known: dict[str, np.ndarray]
 ) -> np.ndarray | None:
-    """An input of a run, None of one that is left out."""
-    feed = next((one for one in member.feeds if one.input == name), None)
-    if feed is None or not feed.function:
-        return known[f"{prefix}{name}" if feed is None else feed.sources[0]]
-    boxes, image = (known[source] for source in feed.sources)
-    box = boxes[member.prefixes.index(prefix)][None, :4]
+    """An input of a run, None of one that is left out. known: what functions return is added."""
+    feed = next((one for one in member.feeds if one.input == tensor.name), None)
+    if feed is None:
+        return known[f"{prefix}{tensor.name}"]
+    arrays, shape = [known[source] for source in feed.sources], tensor.shape
+    number, runs = member.prefixes.index(prefix), member.rate
+    if not feed.function:
+        return arrays[0]
+    if feed.function != CROP:
+        whole = (runs * shape[0], *shape[1:]), tensor.dtype
+        made = _call(feed.function, arrays, str(feed), known, whole)
+        return made[number * shape[0] : (number + 1) * shape[0]]
+    *before, image = arrays
+    boxes = before[0]
+    if feed.finder:
+        boxes = _call(feed.finder, before, str(feed), known, ((runs, 4), "float32"))
+    box = boxes[number][None, :4]
     found: np.ndarray = _cropper(*shape[2:])(image, box)
     return found if (box[:, 2:] > box[:, :2]).all() else None
+
+
+def _call(
+    name: str,
+    arrays: Sequence[np.ndarray],
+    key: str,
+    known: dict[str, np.ndarray],
+    form: tuple[Shape, str],
+) -> np.ndarray:
+    """What a function returns, which is called once for all runs of a frame."""
+    if key not in known:
+        known[key] = np.empty(*form)
+        call_function(name, *arrays, known[key])
+    return known[key]
 
 
 @cache

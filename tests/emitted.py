@@ -39,7 +39,8 @@ class Program:
     """A plan, emitted into a folder and built, by the commands of its Makefile; kernels that another
     program has built the same way are taken from there.
 
-    linked: flags for the linker. start: what a program is run by. machine: flags instead of the target's.
+    linked: flags for the linker. start: what a program is run by. machine: flags instead of the target's. functions: text of
+    functions.c, which it calls.
     A bare machine's program has no form by rows; `said` is what it printed.
     """
 
@@ -54,6 +55,7 @@ class Program:
         linked: Sequence[str] = (),
         start: Sequence[str] = (),
         machine: str | None = None,
+        functions: str = "",
     ) -> None:
         self.plan, self.network, self.folder = plan, plan.network, folder
         self.start, self.linked = start, linked
@@ -69,11 +71,14 @@ class Program:
         self.variables["CFLAGS"] = flags.replace("$(OPTIMIZE)", level)
         # what a compiler warns of while it optimises is found with the target's own flags
         # (and intrinsics are macros there, whose conversions would be ours)
-        own = machine is None or self.bare
-        self._level = ("-O1",) if own else ("-O0", "-Wno-conversion", "-Wno-sign-conversion")
+        ours = machine is None or self.bare
+        self._level = ("-O1",) if ours else ("-O0", "-Wno-conversion", "-Wno-sign-conversion")
         if machine is not None:
             self.variables["TARGET"] = machine
-        self._objects = [self._compiled(name) for name in self._sources()]
+        own = ["functions.c"] if functions else []
+        for one in own:
+            (folder / one).write_text(functions)
+        self._objects = [self._compiled(name) for name in (*self._sources(), *own)]
         self._link("main")
 
     def _sources(self) -> list[str]:

@@ -108,7 +108,7 @@ class Networks:
     )
     connect: list[str] | None = declare(
         "Of several models: an input of one is an output (or input) of another; with :crop, regions of an image in its size; "
-        "repeatable.",
+        "with another name, what a registered function makes of them; repeatable.",
         None, "A.OUTPUT[,A.IMAGE]=B.INPUT[:crop]",
     )  # fmt: skip
 

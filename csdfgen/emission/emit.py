@@ -211,6 +211,7 @@ def fill(
         write(inner / file, text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
+    parts += ["functions.c"] if unit.tables.functions else []
     write(home / f"{name}.h", header(unit, check is not None))
     write(home / f"{name}.c", source(unit))
     if large:

@@ -8,12 +8,13 @@ place of the row in the arena, in one piece or several.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
+from csdfgen.backends.native.strided import place_function
 from csdfgen.backends.native.structures import type_size
 from csdfgen.emission.macros import LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables, list_places
@@ -23,7 +24,7 @@ from csdfgen.lowering.segments import Segments, find_repeats
 from csdfgen.model.network import Network, Tensor
 from csdfgen.planning import buffers
 from csdfgen.planning.plan import Plan
-from csdfgen.program.instructions import PADDING, Array, Constants, Ref
+from csdfgen.program.instructions import CALLED, PADDING, Array, Constants, Ref
 from csdfgen.program.steps import Backend, Step, View
 
 SMALL = 4
@@ -78,11 +79,14 @@ def list_arguments(network: Network, words: Sequence[str]) -> list[Argument]:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A plan and its program. outputs: those that no layer computes, and their places among the program's constants."""
+    """A plan and its program. outputs: those that no layer computes, and their places among the program's constants. functions:
+    those of the user, with the arrays that they take and the one that they make.
+    """
 
     plan: Plan
     program: Program
     outputs: Mapping[str, tuple[np.ndarray, Ref]]
+    functions: Mapping[str, tuple[Array, ...]] = field(default_factory=dict)
 
 
 def lower_plans(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
@@ -95,7 +99,7 @@ def lower_plans(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
         program = lower(plan, kernels, constants)
         for number, code in enumerate(program.code):
             for one in (program.instructions[k] for k in code):
-                if any(isinstance(field, Array) for field in one.fields):
+                if one.kernel != CALLED and any(isinstance(f, Array) for f in one.fields):
                     raise PlanError(f"firing {number} has a step without native kernel")
         outputs = {
             output.name: (dense, constants.array(dense))
@@ -103,8 +107,24 @@ def lower_plans(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
             if output.constant is not None
             for dense in [np.ascontiguousarray(output.constant)]
         }
-        found.append(Lowered(plan, program, outputs))
+        found.append(_with_functions(Lowered(plan, program, outputs)))
     return found
+
+
+def _with_functions(made: Lowered) -> Lowered:
+    """The program with kernels that call functions of the user. Raises PlanError."""
+    called = [one for one in made.program.instructions if one.kernel == CALLED]
+    functions: dict[str, tuple[Array, ...]] = {}
+    for name, *arrays in (one.fields for one in called):
+        if functions.setdefault(name, tuple(arrays)) != tuple(arrays):
+            raise PlanError(
+                f"function '{name}' is called with arrays of several shapes; give each a name of its own"
+            )
+    placed = tuple(
+        place_function(one) if one.kernel == CALLED else one for one in made.program.instructions
+    )
+    program = replace(made.program, instructions=placed) if called else made.program
+    return replace(made, program=program, functions=functions)
 
 
 @dataclass(slots=True)
@@ -213,6 +233,9 @@ class ProgramTables:
     ) -> None:
         program, plan = made.program, made.plan
         self.program, self.arguments, self.blob = program, arguments, blob
+        self.functions = {
+            f"csdf_{CALLED}_{name}": (name, one) for name, one in made.functions.items()
+        }
         self._network = plan.conversion.network
         self.images, self.arena_bytes = program.images, plan.planned_bytes
         self.constants = {
@@ -405,7 +428,8 @@ class ProgramTables:
 
     def called(self) -> set[str]:
         """All kernels that the tables and the moves of rows name."""
-        return self.kernels | self.copies | ({"csdf_move"} if self.arguments else set())
+        moves = {"csdf_move"} if self.arguments else set()
+        return (self.kernels | self.copies | moves) - self.functions.keys()
 
     @property
     def branches(self) -> bool:

@@ -9,6 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from csdfgen.backends.native.template import fill_template
 from csdfgen.emission.macros import wrap_words
 from csdfgen.emission.names import TYPES, comment
@@ -16,6 +18,7 @@ from csdfgen.emission.order import Argument, ProgramTables
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Array
 
 _STACK = 8192 + 1024
 """Bytes of the stack: what csdf.h says of kernels, and what their callers take beside a step."""
@@ -215,6 +218,23 @@ def _common(unit: Unit) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": outputs,
         "several": names if len(inputs) > 1 else "",
+        "callbacks": [_callback(unit, *one) for one in unit.tables.functions.items()],
+    }
+
+
+def _callback(unit: Unit, kernel: str, function: tuple[str, tuple[Array, ...]]) -> dict[str, Any]:
+    """A function of the user, as templates know it."""
+    name, (*given, made) = function
+    words = [*zip("abc", given, strict=False)]
+    kinds = [f"const {TYPES[np.dtype(one.dtype).name]} *{word}" for word, one in words]
+    return {
+        "kernel": kernel,
+        "function": f"{unit.name}_{name}",
+        "parameters": ", ".join((*kinds, f"{TYPES[np.dtype(made.dtype).name]} *out")),
+        "passed": ", ".join(f"one->{word}" for word in (*(word for word, _ in words), "out")),
+        "bytes": prod(made.shape) * np.dtype(made.dtype).itemsize,
+        "takes": ", ".join(f"{word} {sizes(one.shape)}" for word, one in words),
+        "makes": sizes(made.shape),
     }
 
 
@@ -270,7 +290,11 @@ def source(unit: Unit) -> Iterator[str]:
         owner_macro=owner.upper(),
         arena_map=arena_map(unit.plan),
         timed=unit.timed,
-        declared=[f"void {kernel}(const void *step);" for kernel in kernels],
+        declared=[
+            f"void {kernel}(const void *step);"
+            for kernel in kernels
+            if kernel not in tables.functions
+        ],
         kernels=tables.kernels,
         functions=tables.pools.functions(),
         more="".join(f", {word}" for word, _ in unit.arrays()),

@@ -68,7 +68,7 @@ class Mapped:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        found = {**asdict(self), "mapping": dict(self.mapping)}
+        found = asdict(replace(self, mapping=dict(self.mapping)))
         return {**found, "loads": list(self.loads)}
 
     def told(self) -> tuple[tuple[str, str], ...]:

@@ -296,17 +296,21 @@ class Output:
 @dataclass(frozen=True, slots=True)
 class Connection:
     """What an input of a network among several is: made by a function of outputs and inputs of others, by their names behind
-    those of their networks; "": one of them as it is.
+    those of their networks; "": one of them as it is. finder: the function that makes regions of all sources but the last, where
+    `function` crops the last.
     """
 
     sources: tuple[str, ...]
     network: str
     input: str
     function: str = ""
+    finder: str = ""
 
     def __str__(self) -> str:
         """As it is typed."""
-        target = f"{','.join(self.sources)}={self.network}.{self.input}"
+        *first, last = self.sources
+        found = [f"{','.join(first)}:{self.finder}", last] if self.finder else self.sources
+        target = f"{','.join(found)}={self.network}.{self.input}"
         return f"{target}:{self.function}" if self.function else target
 
 

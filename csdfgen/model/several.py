@@ -17,6 +17,9 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.naming import number_unused_name
 from csdfgen.model.network import Network, is_bracketed
 
+CROP = "crop"
+"""The function of connections that is built in: a region of an image."""
+
 _MOST_RUNS = 64
 
 

@@ -15,6 +15,7 @@ from csdfgen.ops import (
     convolution,
     dynamic,
     einsum,
+    functions,
     heads,
     indexing,
     joining,
@@ -48,6 +49,7 @@ _FAMILIES = (
     convolution, pooling, activation, arithmetic, normalization, reduction, linear, reshaping, joining, indexing, ranking,
     selection, padding, resampling, quantizing, quantized_products, quantized_maps, quantized_pools, recurrent, composed,
     block_quantized, einsum, heads, maxima, sampling, computed_weights, rearranged, signals, dynamic, tables, scan,
+    functions,
 )  # fmt: skip
 """Of operators that two families have, the later one's stands."""
 

@@ -23,6 +23,9 @@ from csdfgen.model.deferred import Deferred, compute_array
 WEIGHTS = "weights"
 """The pool of arrays that programs only read."""
 
+CALLED = "called"
+"""The kernel of functions of the user."""
+
 PADDING = -1
 """Offset of a row of padding, which is nowhere, in a table of rows."""
 

@@ -5,7 +5,8 @@
 Layers, inputs and outputs keep their names behind that of their network: `detector.x`. A network with a rate runs up to so many
 times a frame, as copies that share their weights, with inputs and outputs of their own: `reader.1.x`. An input that is connected
 is a tensor of another network, or what `crop` makes of two: for each run the region of an image that a row of the other tensor
-says. A run whose region has no area is left out, as a branch of an If is; its outputs are zeros.
+says. A run whose region has no area is left out, as a branch of an If is; its outputs are zeros. Functions that are registered
+(`csdfgen.register_function`) make inputs, or regions: `detector.map:find,detector.x=reader.x:crop`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ import numpy as np
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.describe import sizes
-from csdfgen.model.network import Connection, Guard, Layer, Member, Network, Node, Output, Tensor
-from csdfgen.model.several import Several
+from csdfgen.model.network import (
+    Connection,
+    Guard,
+    Layer,
+    Member,
+    Network,
+    Node,
+    Output,
+    Shape,
+    Tensor,
+)
+from csdfgen.model.several import CROP, Several
 from csdfgen.ops import OPERATORS
-
-CROP = "crop"
-"""The connection that is built in."""
+from csdfgen.ops.functions import FUNCTION, check_name
 
 
 def load_several(
@@ -137,50 +146,41 @@ class _Union:
 
     def _parse_connections(self, given: Iterable[str]) -> dict[str, Connection]:
         """By input."""
-        all_of = self._members.values()
+        runs = [(prefix, one) for one in self._members.values() for prefix in one.prefixes]
         ends = {
-            f"{one.name}.{t.name}": (one.name, t.name) for one in all_of for t in one.network.inputs
+            f"{one.name}.{t.name}": (one.name, t.name)
+            for one in self._members.values()
+            for t in one.network.inputs
         }
-        outputs = (
-            f"{prefix}{o.name}"
-            for one in all_of
-            for prefix in one.prefixes
-            for o in one.network.outputs
-        )
-        starts = [
-            *outputs,
-            *(
-                f"{prefix}{t.name}"
-                for one in all_of
-                for prefix in one.prefixes
-                for t in one.network.inputs
-            ),
-        ]
+        starts = [f"{prefix}{end.name}" for prefix, one in runs for end in one.network.outputs]
+        starts += [f"{prefix}{end.name}" for prefix, one in runs for end in one.network.inputs]
         found: dict[str, Connection] = {}
         for text in given:
             where = option("connect", text)
             sides = ((text[:k], text[k + 1 :]) for k, letter in enumerate(text) if letter == "=")
-            both = [
+            both = (
                 (left, end, right[len(end) + 1 :])
                 for left, right in sides
                 for end in ends
                 if f"{right}:".startswith(f"{end}:")
-            ]
-            if not both:
+            )
+            left, target, function = next(both, ("", "", ""))
+            if not target:
                 raise InputError(
                     f"{where}: A.OUTPUT=B.INPUT is needed; the inputs are {', '.join(ends)}"
                 )
-            left, target, function = both[0]
-            unknown = next((one for one in left.split(",") if one not in starts), None)
-            if unknown is not None:
-                raise InputError(
-                    f"{where}: '{unknown}' is no output; there are {', '.join(starts)}"
-                )
+            sources, functions = _split_sources(left, starts, where)
             if target in found:
                 raise InputError(f"{where}: '{target}' is connected twice")
-            if function not in ("", CROP):
-                raise InputError(f"{where}: there is no connection '{function}'; {CROP} is one")
-            found[target] = Connection(tuple(left.split(",")), *ends[target], function)
+            if any(one and at != len(sources) - 2 for at, one in enumerate(functions)) or (
+                any(functions) and function != CROP
+            ):
+                raise InputError(
+                    f"{where}: a function makes regions of what is before it; write A.MAP:FUNCTION,A.IMAGE=B.INPUT:{CROP}"
+                )
+            for name in filter(None, (*functions, function)):
+                check_name(name, where)
+            found[target] = Connection(sources, *ends[target], function, "".join(functions))
         return found
 
     def _sorted(self) -> list[Member]:
@@ -200,10 +200,9 @@ class _Union:
     def _add(self, member: Member, prefix: str) -> None:
         """The layers of a run."""
         feeds = {one.input: one for one in self._connections.values() if one.network == member.name}
-        crops = [one for one in feeds.values() if one.function]
-        regions = {
-            one.input: self._region(one, prefix, member.prefixes.index(prefix)) for one in crops
-        }
+        crops = [one for one in feeds.values() if one.function == CROP]
+        number = member.prefixes.index(prefix)
+        regions = {one.input: self._region(one, member, number) for one in crops}
         condition = self._condition([*regions.values()], prefix)
         guards: tuple[Guard, ...] = () if condition is None else (Guard(f"{prefix}runs", True),)
         known: dict[str, Tensor] = {}
@@ -212,8 +211,10 @@ class _Union:
             feed = feeds.get(tensor.name)
             if feed is None:
                 self._inputs.append(mine)
-            elif feed.function:
+            elif feed.function == CROP:
                 mine = self._with_rows(self._crop(feed, regions[tensor.name], mine, guards), tensor)
+            elif feed.function:
+                mine = self._with_rows(self._share(feed, member, number, mine), tensor)
             else:
                 mine = self._with_rows(self._same(feed, mine), tensor)
             known[tensor.name] = self._ends[f"{prefix}{tensor.name}"] = mine
@@ -259,9 +260,34 @@ class _Union:
         self._layers[-1] = replace(self._layers[-1], inputs=(found,))
         return made
 
-    def _region(self, feed: Connection, prefix: str, number: int) -> Tensor:
+    def _called(
+        self, feed: Connection, function: str, count: int, shape: Shape, dtype: str
+    ) -> Tensor:
+        """What a function makes of `count` sources, once for all runs."""
+        name = f"{function} of {','.join(feed.sources[:count])}"
+        if name not in self._ends:
+            given = [self._find(feed, k) for k in range(count)]
+            settings: dict[str, Any] = {"function": function, "shape": shape, "dtype": dtype}
+            self._ends[name] = self._make(FUNCTION.op_type, name, *given, **settings)
+        return self._ends[name]
+
+    def _share(self, feed: Connection, member: Member, number: int, wanted: Tensor) -> Tensor:
+        """The part of a run of what a function makes for all of them, one behind the other."""
+        count, runs = wanted.shape[0], member.rate
+        shape = (runs * count, *wanted.shape[1:])
+        whole = self._called(feed, feed.function, len(feed.sources), shape, wanted.dtype)
+        if runs == 1:
+            return whole
+        part = [np.array([at]) for at in (count * number, count * (number + 1), 0)]
+        return self._make("Slice", wanted.name, whole, *part)
+
+    def _region(self, feed: Connection, member: Member, number: int) -> Tensor:
         """The corners of the region of a run."""
-        boxes = self._find(feed, 0)
+        if feed.finder:
+            count = len(feed.sources) - 1
+            boxes = self._called(feed, feed.finder, count, (member.rate, 4), "float32")
+        else:
+            boxes = self._find(feed, 0)
         if (
             len(boxes.shape) != 2
             or boxes.shape[0] <= number
@@ -273,7 +299,8 @@ class _Union:
                 f"{number + 1}x4 or more: the corners x, y, x, y of the region of each run"
             )
         starts, ends, axes = np.array([number, 0]), np.array([number + 1, 4]), np.array([0, 1])
-        return self._make("Slice", f"{prefix}{feed.input} region", boxes, starts, ends, axes)
+        name = f"{member.prefixes[number]}{feed.input} region"
+        return self._make("Slice", name, boxes, starts, ends, axes)
 
     def _condition(self, regions: Sequence[Tensor], prefix: str) -> Tensor | None:
         """Whether all regions of a run have an area; None without any."""
@@ -302,17 +329,17 @@ class _Union:
         self, feed: Connection, region: Tensor, wanted: Tensor, guards: tuple[Guard, ...]
     ) -> Tensor:
         """A region of an image, in the size of an input."""
-        if len(feed.sources) != 2:
+        if len(feed.sources) != 2 and not feed.finder:
             raise InputError(
                 f"{option('connect', feed)}: {CROP} takes regions and an image; write A.BOXES,A.IMAGE=B.INPUT:{CROP}"
             )
-        image, shape = self._find(feed, 1), wanted.shape
+        image, shape = self._find(feed, len(feed.sources) - 1), wanted.shape
         fits = (
             len(image.shape) == len(shape) == 4 and image.shape[:2] == shape[:2] and shape[0] == 1
         )
         if not fits or {image.dtype, wanted.dtype} != {"float32"}:
             raise InputError(
-                f"{option('connect', feed)}: '{feed.sources[1]}' is {image.dtype} {sizes(image.shape)}, '{wanted.name}' is "
+                f"{option('connect', feed)}: '{feed.sources[-1]}' is {image.dtype} {sizes(image.shape)}, '{wanted.name}' is "
                 f"{wanted.dtype} {sizes(shape)}; {CROP} takes one float32 image with the channels of the input"
             )
         size = {"output_height": shape[2], "output_width": shape[3], "sampling_ratio": 1}
@@ -340,6 +367,22 @@ class _Union:
         made = OPERATORS[op_type].layers(Node(name, op_type, 17, attributes, operands, (name,)))
         self._layers += (replace(one, guards=guards) for one in made)
         return self._layers[-1].output
+
+
+def _split_sources(
+    text: str, starts: Sequence[str], where: str
+) -> tuple[tuple[str, ...], list[str]]:
+    """Tensors with commas between them, and the function behind each, "" for none. starts: all tensors that there are."""
+    names, functions = list[str](), list[str]()
+    for piece in text.split(","):
+        name, _, function = (piece, "", "") if piece in starts else piece.rpartition(":")
+        if name not in starts:
+            raise InputError(
+                f"{where}: '{name or piece}' is no output; there are {', '.join(starts)}"
+            )
+        names.append(name)
+        functions.append(function)
+    return tuple(names), functions
 
 
 def _rename(layer: Layer, prefix: str, known: dict[str, Tensor]) -> Layer:

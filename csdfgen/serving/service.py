@@ -118,7 +118,8 @@ def plan(
 ) -> Service:
     """Cut a network into stages, and plan each for batches.
 
-    max_batch: images of a batch. in_flight: images that have begun and are not answered, by default two batches per worker.
+    max_batch: images of a batch, one of several networks that are one. in_flight: images that have begun and are not answered,
+    by default two batches per worker.
     memory: bytes of arenas and slots, or a text such as "64MiB"; where they do not fit, fewer images are in flight, down to a
     batch, and stages compute batches in parts. stages: the most stages. cuts: names of tensors for each cut, instead of those
     that are found. given: options of `csdfgen.plan`: fuse, backend, weights, exact, fallback.
@@ -128,6 +129,7 @@ def plan(
     for name, value in (("max_batch", max_batch), ("workers", workers), ("stages", stages)):
         if value < 1:
             raise InputError(f"{option(name, value)}: a number above 0 is needed")
+    max_batch = 1 if network.members else max_batch
     repeat_request(network, max_batch)
     options = run_options({"batching": "joint", "result": "stored", **given})
     if cuts is None:

@@ -13,11 +13,15 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.registry import choose_backend
-from csdfgen.errors import InputError, ScheduleError
+from csdfgen.errors import InputError, ModelError, ScheduleError
 from csdfgen.lowering.program import lower
 from csdfgen.planning.checker import check
+from csdfgen.serving.engine import Engine
+from runtime.cascade import open_reference
 from tests.command import Call, refused
+from tests.emitted import Program
 from tests.models import model, onnxruntime_outputs
+from tests.native_steps import compiler_missing
 
 RNG = np.random.default_rng(3)
 
@@ -88,6 +92,90 @@ def test_a_network_runs_once_for_each_region_of_another_ones_image(backend: str)
     assert program.branches == {f"reader.{k}.runs": (k % 2, 1 - k % 2) for k in range(1, 5)}
 
 
+FIND = "finder.boxes:find,finder.y=reader.x:crop"
+
+
+def every_second(boxes: np.ndarray) -> np.ndarray:
+    return boxes[::2]
+
+
+def windows(image: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """An input for each of three runs."""
+    assert boxes.shape == (4, 4)
+    return np.concatenate([image[:, :, k : k + 8, k : k + 6] for k in range(3)])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_functions_make_regions_and_inputs(backend: str) -> None:
+    csdfgen.register_function("find", every_second)
+    csdfgen.register_function("windows", windows)
+    for connect in (FIND, "finder.y,finder.boxes=reader.x:windows"):
+        network = csdfgen.load([FINDER, READER], rates=[1, 3], connect=connect)
+        feeds = draw(network, finder__b=BOXES)
+        found = onnxruntime_outputs(FINDER, {"x": feeds["finder.x"], "b": BOXES})
+        cut = windows(found["y"], BOXES)
+        if connect is FIND:
+            cut = cut_out(found["y"], every_second(found["boxes"]))
+        runs = [onnxruntime_outputs(READER, {"x": one[None]})["z"] for one in cut]
+        runs += [np.zeros((1, 5), np.float32)] * (3 - len(runs))
+        want = {f"finder.{name}": a for name, a in found.items()}
+        want |= {f"reader.{number}.z": run for number, run in enumerate(runs, 1)}
+        agree(csdfgen.run(csdfgen.plan(network, backend=backend), feeds), want)
+        agree(open_reference("", network)(feeds), want)
+
+
+def test_a_function_that_fails_or_is_not_there_is_told() -> None:
+    csdfgen.register_function("find", lambda boxes: boxes[:, :2])
+    network = csdfgen.load([FINDER, READER], rates=[1, 3], connect=FIND)
+    plan, feeds = csdfgen.plan(network), draw(network)
+    with pytest.raises(
+        ModelError, match=r"'find' failed: ValueError: it returned \(4, 2\), \(3, 4\) is needed"
+    ):
+        csdfgen.run(plan, feeds)
+    csdfgen.register_function("find", lambda boxes: boxes.fill(0))
+    with pytest.raises(ModelError, match="read-only"):
+        csdfgen.run(plan, feeds)
+    other = csdfgen.load([FINDER, READER], connect=FIND.replace("find,", "nowhere,"))
+    with pytest.raises(InputError, match="'nowhere' is not there; register it with"):
+        csdfgen.run(csdfgen.plan(other), feeds)
+    with pytest.raises(InputError, match="'a b' names no function"):
+        csdfgen.register_function("a b", every_second)
+
+
+def test_several_networks_are_served_a_frame_at_a_time() -> None:
+    spot = model(
+        "spot (float[1,3,20,24] x) => (float[1,4] boxes) { m = GlobalMaxPool (x) s = Flatten (m) boxes = MatMul (s, w) }",
+        {"w": np.array([[1, 0, 0, 0], [0, 1, 0, 3], [0, 0, 1, 0]], np.float32)},
+    )
+    for connect in ("spot.boxes,spot.x=reader.x:crop", "spot.boxes:find,spot.x=reader.x:crop"):
+        csdfgen.register_function("find", lambda boxes: boxes)
+        network = csdfgen.load([spot, READER], connect=connect)
+        images = np.random.default_rng(1).normal(size=(5, 3, 20, 24)).astype(np.float32)
+        program = csdfgen.compile(csdfgen.plan(network))
+        want = [{name: a.copy() for name, a in program(image[None]).items()} for image in images]
+        assert {bool(one["reader.z"].any()) for one in want} == {False, True}
+        with Engine(network) as engine:
+            assert engine.service.most == 1 and engine.service.in_flight > 1
+            found = [one.result(60) for one in [engine.submit(image[None]) for image in images]]
+        for got, one in zip(found, want, strict=True):
+            agree(got, one)
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_emitted_c_calls_functions_of_the_user(tmp_path: Path) -> None:
+    csdfgen.register_function("find", every_second)
+    network = csdfgen.load([FINDER, READER], rates=[1, 3], connect=FIND)
+    plan, feeds = csdfgen.plan(network), draw(network, finder__b=BOXES)
+    text = """#include "small.h"
+        void small_find(const float *a, float *out)
+        {
+            for (int k = 0; k < 8; k++)
+                out[k] = a[k + (k > 3 ? 4 : 0)];
+        }
+    """
+    agree(Program(plan, tmp_path, functions=text)(feeds), csdfgen.run(plan, feeds))
+
+
 def test_a_connected_tensor_flows_row_by_row() -> None:
     half = model("half (float[1,3,64,8] x) => (float[1,3,64,8] y) { y = Relu (x) }")
     network = csdfgen.load([half, half], connect={"half.y": "half_2.x"})
@@ -116,6 +204,15 @@ def test_one_arena_is_little_larger_than_that_of_the_larger_network() -> None:
     assert plan.planned_bytes <= 1.02 * largest < together
 
 
+def test_networks_that_wait_run_on_several_processors(call: Call, tmp_path: Path) -> None:
+    plan, models = str(tmp_path / "plan.json"), ["zoo:lenet5", "zoo:resnet8"]
+    options = ["--after", "resnet8=lenet5", "--goal", "throughput", "--threads", "2"]
+    assert call("schedule", *models, *options, "-o", plan).code == 0
+    done = call("run", *models, "--plan", plan, "--check", "--json")
+    assert done.code == 0, done.err
+    assert len(set(done.json["processors"]["mapping"].values())) == 2
+
+
 def test_the_checker_refuses_an_order_that_does_not_wait() -> None:
     network = csdfgen.load([FINDER, READER], after={"reader": "finder"})
     plan = csdfgen.plan(network, rows="whole")
@@ -138,7 +235,9 @@ def test_the_checker_refuses_an_order_that_does_not_wait() -> None:
         ({"connect": "finder.q=reader.x"}, "'finder.q' is no output; there are finder.y, finder.boxes, reader.z"),
         ({"connect": "finder.y=reader.q"}, "A.OUTPUT=B.INPUT is needed; the inputs are finder.x"),
         ({"connect": "finder.y=reader.x"}, "'finder.y' is float32 1x3x20x24, 'reader.x' is float32 1x3x8x6"),
-        ({"connect": "finder.y=reader.x:crops"}, "there is no connection 'crops'"),
+        ({"connect": "finder.y=reader.x:4"}, "'4' names no function"),
+        ({"connect": "finder.boxes,finder.y:f=reader.x:crop"}, "write A.MAP:FUNCTION,A.IMAGE=B.INPUT:crop"),
+        ({"connect": "finder.boxes:f,finder.y=reader.x:g"}, "write A.MAP:FUNCTION,A.IMAGE=B.INPUT:crop"),
         ({"connect": "finder.boxes=reader.x:crop"}, "write A.BOXES,A.IMAGE=B.INPUT:crop"),
         ({"connect": "finder.y,finder.x=reader.x:crop"}, "'finder.y' is float32 1x3x20x24, crop takes float32 1x4"),
         ({"connect": "finder.boxes,finder.b=reader.x:crop"}, "'finder.b' is float32 4x4, 'reader.x' is float32 1x3x8x6"),

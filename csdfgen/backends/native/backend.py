@@ -28,6 +28,7 @@ from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode, Phase
+from csdfgen.ops.functions import call_function
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import (
     ALIGNMENT,
@@ -192,7 +193,7 @@ class NativeKernels:
                 if lacking:
                     raise PlanError(f"there is no native kernel '{lacking[0]}'")
             except PlanError:
-                if not self._fallback:
+                if not self._fallback and call[0] is not call_function:
                     raise
                 take_loops()
                 found.append(record_call(call, constants))

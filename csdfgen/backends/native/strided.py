@@ -69,6 +69,16 @@ class Loop:
         return instruction(self.kernel, made)
 
 
+def place_function(made: Instruction) -> Instruction:
+    """The kernel of emitted C that calls a function of the user. made: the call as numpy's. Raises PlanError."""
+    name, *arrays = made.fields
+    if len(arrays) > 4:
+        raise PlanError(f"function '{name}' takes {len(arrays) - 1} tensors; in C it takes up to 3")
+    *given, out = made.refs
+    a, b, c, *_ = (*given, out, out, out)
+    return instruction(f"{made.kernel}_{name}", Strided(a=a, b=b, c=c, out=out))
+
+
 def translate_call(call: Call, constants: Constants) -> list[Loop]:
     """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
     found = []

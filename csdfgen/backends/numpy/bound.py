@@ -26,7 +26,8 @@ import numpy as np
 from csdfgen.backends.numpy.arrays import HostMemory, place_rows
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
-from csdfgen.program.instructions import WEIGHTS, Array, Constants, Instruction, Ref
+from csdfgen.ops.functions import call_function
+from csdfgen.program.instructions import CALLED, WEIGHTS, Array, Constants, Instruction, Ref
 from csdfgen.program.steps import Call, Code, Move
 
 _TAKE, _GIVE = "port.take", "port.give"
@@ -119,6 +120,7 @@ _NAMES: dict[Any, str] = {
     primitives.pick_elements: "picked", primitives.scatter: "scattered", primitives.rank_elements: "ranked",
     primitives.nonzero: "nonzero", primitives.suppress_boxes: "suppressed",
     primitives.walk_trees: "walked", primitives.align_regions: "aligned",
+    call_function: CALLED,
 }  # fmt: skip
 """Functions that are no ufuncs -> their kernels."""
 

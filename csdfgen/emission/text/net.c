@@ -69,6 +69,15 @@ typedef struct task {
 } task;
 
 @declared@
+@for callbacks@
+
+static void @kernel@(const void *step)
+{
+    const csdf_strided *one = step;
+    memset(one->out, 0, @bytes@);
+    @function@(@passed@);
+}
+@end@
 
 @functions@
 @pools@

@@ -74,6 +74,11 @@ typedef struct @name@_t {
 #define @macro@_ALIGNED
 #endif
 
+@for callbacks@
+/* Yours, in functions.c: of @takes@ it makes out @makes@, which is 0 before. */
+void @function@(@parameters@);
+
+@end@
 @unless endless@
 /* A frame. An output that is NULL is not stored. */
 @called@;
