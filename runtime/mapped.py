@@ -293,12 +293,10 @@ class MappedProgram:
     @property
     def driven(self) -> Driven | None:
         """What devices have done, together; None without one. Parts of a processor share a memory, whose copies each counts."""
-        found = [(one.part.processor, one.bound.driven) for one in self._parts]
-        some = [(number, driven) for number, driven in found if driven is not None]
-        if not some:
+        each = ((one.part.processor, one.bound.driven) for one in self._parts)
+        found = [(number, one) for number, one in each if one is not None]
+        if not found:
             return None
-        copied: dict[int, int] = {}
-        for number, driven in some:
-            copied[number] = max(copied.get(number, 0), driven.copied)
-        launches = sum(driven.launches for _, driven in some)
-        return replace(some[0][1], launches=launches, copied=sum(copied.values()))
+        copied = {k: max(one.copied for number, one in found if number == k) for k, _ in found}
+        launches = sum(one.launches for _, one in found)
+        return replace(found[0][1], launches=launches, copied=sum(copied.values()))
