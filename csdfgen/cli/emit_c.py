@@ -86,6 +86,7 @@ class EmitC(Command):
             raise InputError("--stateful is of a --stream; give both")
         with show_progress() as progress:
             plan: Plan | StreamPlan
+            chosen = ""
             if self.stream:
                 states = self.stateful or ()
                 plan = load_stream(source, progress, states, backend=backend, count=count)
@@ -93,6 +94,7 @@ class EmitC(Command):
             else:
                 found = load_or_plan(source, progress, backend=backend, count=count)
                 plan, model, title = found.plan, found.model, found.title
+                chosen = "; the fastest of a table of plans" * found.of_table
                 expected = _expected(found) if self.check else None
             with prefix_errors(model, if_silent=True):
                 made = emit(
@@ -104,7 +106,7 @@ class EmitC(Command):
             return
         say(
             f"{escape(self.output)}: {escape(made.name)}, {pluralize(len(made.files), 'file')}, {made.name}.c of "
-            f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
+            f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}{chosen}",
             wrap=False,
         )
 

@@ -151,12 +151,15 @@ def network_graph(
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the model that it is of (a file, or a name of the zoo), and that as it was loaded."""
+    """A plan, the model that it is of (a file, or a name of the zoo), and that as it was loaded. of_table: whether it was chosen
+    of a table of plans.
+    """
 
     plan: Plan
     model: str
     source: Source
     network: Network
+    of_table: bool = False
 
     @property
     def title(self) -> str:
@@ -228,7 +231,8 @@ def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:
     saved = read_saved(name)
     model = source.model or _model_of(saved, Path(name))
     network = load_plan_network(saved, model)
-    return Planned(saved.plan(network, choose_backend(saved.planned_with)), model, source, network)
+    plan = saved.plan(network, choose_backend(saved.planned_with))
+    return Planned(plan, model, source, network, saved.of_table)
 
 
 def load_plan_network(saved: SavedPlan, model: str, weights: str = DEFAULTS.weights) -> Network:

@@ -88,9 +88,13 @@ def network_name(title: str) -> str:
 
     >>> network_name("squeezenet1_1"), network_name("Makefile"), network_name("stdint"), network_name("int8")
     ('squeezenet1_1', 'net_Makefile', 'net_stdint', 'net_int8')
+    >>> network_name("kws_stream")  # the functions of a network `kws` begin so
+    'kws_stream_net'
     """
     found = identifier(title)
     plain = found.lower()
+    if plain.endswith("_stream"):
+        return f"{found}_net"
     taken = plain in _NAMES or plain.removesuffix("64") in _STEMS or _SIZED.fullmatch(plain)
     return f"net_{found}" if taken else found
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from math import prod
 
 import numpy as np
 
@@ -387,7 +388,7 @@ class ProgramTables:
         bits = self.bits
         own = {
             "part": type_size("csdf_transfer", SMALL) + SMALL,
-            "side": 12 + SMALL,
+            "side": 16 + SMALL,
             "call": 3 * SMALL + -(-self.pools.most_counts * bits["count"] // 8 // SMALL) * SMALL,
             "place": bits["place"] // 8,
         }
@@ -533,7 +534,7 @@ class ProgramTables:
         """Add the sides to the tables: pools `parts` and `sides`."""
         pool = self.pools.pool
         forms = pool("part", "{{NULL, %s, %s, %s, %s, %s, %s, NULL}, %s}")
-        table = pool("side", "{%s, %s, %s, %s}")
+        table = pool("side", "{%s, %s, %s, %s, %s}")
         dims = pool("csdf_dim", "{%s, %s, %s, %s, %s}")
         numbers = pool("int32_t", name="numbers")
         places = pool("place")
@@ -565,9 +566,20 @@ class ProgramTables:
                     (NUMBER, side.argument.number * self.images + side.image),
                     (NUMBER, low),
                     (NUMBER, len(found)),
+                    (NUMBER, self._count_bytes(side)),
                     (forms.name, forms.add(found)),
                 )
             )
+
+    def _count_bytes(self, side: Side) -> int:
+        """Bytes of a row that is in one piece in the arena and in arrays; 0 for others."""
+        (view, starts), *more = side.parts
+        one, axes = side.argument, [k for k, size in enumerate(view.shape) if size > 1]
+        forms = [one.row_strides] if self.endless else [one.row_strides, one.strides]
+        bytes_ = one.tensor.itemsize * prod(view.shape)
+        end = one.tensor.itemsize + sum((view.shape[k] - 1) * view.strides[k] for k in axes)
+        same = all(form[1 + k] == view.strides[k] for form in forms for k in axes)
+        return bytes_ if same and end == bytes_ and not more and not any(starts) else 0
 
 
 def _condition(guard: Condition, left_out: int) -> Task:

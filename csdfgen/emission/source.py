@@ -244,6 +244,8 @@ def header(unit: Unit, check: bool = False) -> Iterator[str]:
     why = "is no identifier of C"
     if name == f"net_{unit.title}":
         why = "names something else in C or in its folder"
+    if name == f"{unit.title}_net":
+        why = "begins names of a network without '_stream'"
     rows = sum(max(1, one.tensor.row_elements) * one.tensor.itemsize for one in unit.outputs)
     return fill_template(
         TEXT / "net.h",

@@ -16,6 +16,8 @@ from csdfgen.backends.native.build import WARNINGS
 from csdfgen.emission.emit import emit
 from csdfgen.emission.names import identifiers, network_name
 from tests.board_networks import absent, plan_of
+from tests.builder import Graph
+from tests.command import Call
 from tests.emitted import STRICT, run
 from tests.native_steps import compiler_missing
 
@@ -80,3 +82,23 @@ def test_networks_are_not_named_as_types() -> None:
     types = {*re.findall(r"\b([A-Za-z]\w*)_t;", done.stdout), "float32", "q7", "u16", "atomic"}
     assert len(types) > 60
     assert [one for one in sorted(types) if network_name(one) == one] == []
+
+
+def test_a_network_and_its_stream_are_compiled_together(tmp_path: Path) -> None:
+    model = named(["x"], "inputs")
+    for title in ("net1", "net1_stream"):
+        plan = csdfgen.plan(csdfgen.load(model), backend="native")
+        emit(plan, title, tmp_path / title, target="generic")
+    headers = [str(path) for path in tmp_path.glob("*/net1*.h")]
+    text = "".join(f'#include "{path}"\n' for path in headers)
+    (tmp_path / "both.c").write_text(text)
+    assert sorted(Path(one).name for one in headers) == ["net1.h", "net1_stream_net.h"]
+    assert not run("cc", "-std=c99", "-Werror", "-fsyntax-only", "both.c", folder=tmp_path)
+
+
+def test_emitting_one_plan_of_a_table_is_said(call: Call) -> None:
+    graph = Graph()
+    onnx.save(graph.model(graph.node("Relu", graph.input("x", (1, 2, 5, 5)))), "net.onnx")
+    assert call("schedule", "net.onnx", "--requests", "1,2", "-o", "table.json").code == 0
+    said = call("emit-c", "table.json", "--model", "net.onnx", "-o", "c", "--target", "generic")
+    assert "the fastest of a table of plans" in said.out

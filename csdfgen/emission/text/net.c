@@ -57,9 +57,9 @@ typedef struct part {
     const place *rows;
 } part;
 
-/* Rows of a port from the first on, in so many pieces. */
+/* Rows of a port from the first on, in so many pieces. bytes: of a row that is in one piece there, too; else 0. */
 typedef struct side {
-    int32_t port, first, count;
+    int32_t port, first, count, bytes;
     const part *parts;
 } side;
 
@@ -163,6 +163,12 @@ static const csdf_port arrays[@ports@] = {
 /* A row between the arena, at `base`, and an array whose first element of it is at `at`. */
 static void move(const side *rows, const csdf_port *form, char *at, int32_t row, unsigned char *base)
 {
+    if (rows->bytes != 0) {
+        unsigned char *there = base + rows->parts->rows[row - rows->first];
+        const int out = rows->parts->move.into_port;
+        memcpy(out ? (void *)at : there, out ? there : (void *)at, (size_t)rows->bytes);
+        return;
+    }
     csdf_port port = *form;
     port.base = at;
     for (int32_t k = 0; k < rows->count; k++) {
