@@ -39,7 +39,7 @@ from csdfgen.ops.joining import OPERATORS as JOINING
 from csdfgen.ops.quantized_products import OPERATORS as PRODUCTS
 from csdfgen.ops.quantizing import OPERATORS as QUANTIZING
 from csdfgen.ops.reducing import constant, data_input
-from csdfgen.ops.scan import single_phase, slab_of_value
+from csdfgen.ops.scan import single_phase, value_slab
 
 X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES, R_SCALE, R_ZERO = range(10)
 """Positions of the inputs. The last two are of an LSTM of bytes, one value or one for each gate and hidden value."""
@@ -144,15 +144,10 @@ def _sizes(node: Node) -> tuple[Tensor, int, int, int, int]:
     hidden = int(node.attributes.get("hidden_size") or weights.shape[-1])
     rows = kind.gates * hidden
     shape = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
-    integers = node.operand(R_SCALE) is not None
+    of_state = x.dtype if node.operand(R_SCALE) is None else str(weights.dtype)
     for position, what, wanted, dtype in (
         (W, "the weights", (directions, rows, x.shape[2]), x.dtype),
-        (
-            R,
-            "the recurrent weights",
-            (directions, rows, hidden),
-            str(weights.dtype) if integers else x.dtype,
-        ),
+        (R, "the recurrent weights", (directions, rows, hidden), of_state),
         (B, "the bias", (directions, 2 * rows), x.dtype),
         (LENGTHS, "the lengths of the sequences", (batch,), "int32"),
         (INITIAL_H, "the first hidden values", shape, x.dtype),
@@ -321,11 +316,9 @@ class Weights:
 def arrange_weights(layer: Layer) -> Weights:
     """The weights as kernels multiply by them; biases that are added to the same sums are one."""
     hidden, dtype = layer.attributes["hidden_size"], layer.computed(0).dtype
-    of_input, of_state = (
-        None if k not in layer.constants else np.ascontiguousarray(layer.constants[k][0].T)
-        for k in (W, R)
-    )
-    assert of_state is not None
+    of_input, of_state = None, np.ascontiguousarray(layer.constants[R][0].T)
+    if W in layer.constants:
+        of_input = np.ascontiguousarray(layer.constants[W][0].T)
     of_x, of_h = np.split(layer.constants.get(B, np.zeros((1, 2 * of_state.shape[1])))[0], 2)
     reset_bias = None
     if layer.attributes["linear_before_reset"]:
@@ -345,11 +338,9 @@ def quantized_product(shape: Shape, weights: np.ndarray, zeros: np.ndarray) -> t
     """The layers of a product of hidden values of this shape: what quantizes them, and what multiplies with weights (hidden,
     outputs) of these zero points.
     """
-    first = _DYNAMIC.build(
-        Node("", "DynamicQuantizeLinear", 24, {}, (Tensor("h", shape),), ("y", "scale", "zero"))
-    )
-    values, _, zero = first.outputs
-    operands = (values, weights, zero, zeros)
+    h, made = Tensor("h", shape), ("y", "scale", "zero")
+    first = _DYNAMIC.build(Node("", "DynamicQuantizeLinear", 24, {}, (h,), made))
+    operands = (first.outputs[0], weights, first.outputs[2], zeros)
     return first, _INTEGERS.build(Node("", "MatMulInteger", 24, {}, operands, ("sums",)))
 
 
@@ -414,26 +405,23 @@ class _Cell:
     def _by_bytes(self) -> list[Call]:
         """The product with the hidden values, quantized by their range."""
         zeros, scales = (self.layer.constants[k].squeeze() for k in (R_ZERO, R_SCALE))
-        values: list[np.ndarray | None] = [self.h]
-        calls: list[Call] = []
-        first, second = quantized_product(self.h.shape, self.weights.of_state, zeros)
-        for operator, layer in ((_DYNAMIC, first), (_INTEGERS, second)):
+        values, calls = {"h": self.h}, list[Call]()
+        layers = quantized_product(self.h.shape, self.weights.of_state, zeros)
+        for operator, layer in zip((_DYNAMIC, _INTEGERS), layers, strict=True):
             phase = single_phase(operator, layer)
             assert phase is not None
-            made = [self.scratch.take(t.storage_shape, t.dtype) for t in layer.outputs]
             slabs = [
-                None if v is None else slab_of_value(layer, k, v, phase)
-                for k, v in enumerate(values)
+                None if t is None else value_slab(layer, k, values[t.name], phase)
+                for k, t in enumerate(layer.inputs)
             ]
+            made = [self.scratch.take(t.storage_shape, t.dtype) for t in layer.outputs]
             calls += operator.kernel(layer)(Work(phase, slabs, made, self.scratch))
-            arrays = [t.to_onnx(array) for t, array in zip(layer.outputs, made, strict=True)]
-            if layer is first:
-                scale, values = arrays[1], [arrays[0], None, arrays[2]]
+            values |= {t.name: t.to_onnx(a) for t, a in zip(layer.outputs, made, strict=True)}
         factors = self.scratch.take(scales.shape, scales.dtype)
         return [
             *calls,
-            (np.multiply, (scale, scales, factors)),
-            (np.copyto, (self.room, arrays[0], "same_kind")),
+            (np.multiply, (values["scale"], scales, factors)),
+            (np.copyto, (self.room, values["sums"], "same_kind")),
             (np.multiply, (self.room, factors, self.room)),
         ]
 

@@ -176,7 +176,7 @@ def _kernel(layer: Layer) -> Emit:
                 made.append(raw[number].view(tensor.dtype).reshape(tensor.storage_shape))
                 values[number] = tensor.to_onnx(made[-1])
             slabs = [
-                None if v is None else slab_of_value(part.layer, k, values[v], part.phase)
+                None if v is None else value_slab(part.layer, k, values[v], part.phase)
                 for k, v in enumerate(part.read)
             ]
             mark = scratch.mark
@@ -230,9 +230,7 @@ def _turned(tensor: Tensor | None, axis: int, row: np.ndarray) -> np.ndarray:
     return replace(tensor, row_axis=axis).to_onnx(row)[(slice(None),) * axis + (0, ...)]
 
 
-def slab_of_value(
-    layer: Layer, position: int, value: np.ndarray, phase: Phase
-) -> np.ndarray | None:
+def value_slab(layer: Layer, position: int, value: np.ndarray, phase: Phase) -> np.ndarray | None:
     """What the only phase of a layer reads of a value in ONNX order."""
     tensor, rows = layer.inputs[position], phase.ins[position]
     if tensor is None or rows is None:

@@ -293,8 +293,8 @@ stale: every block of steps starts from the first state
 - before = [h, c]
 + before = before
 size: the gates of a block take the place of the states
-- return (self.workspace(step, size) - self._of_states()) // self._of_gates(1)
-+ return self.workspace(step, size) // self._of_gates(1)
+- block = (self.workspace(step, pad.size) - self._of_states()) // self._of_gates(1)
++ block = self.workspace(step, pad.size) // self._of_gates(1)
 # csdfgen/backends/native/families/convolution.py
 lost: a convolution that threads share loses its bias
 - bias = packing.conv_bias(self.bias, outs, groups)

@@ -65,7 +65,9 @@ class _Packed:
 
 @dataclass(frozen=True, eq=False)
 class _Recurrent(Family):
-    """gates: in a panel. hidden: values, in whole panels. batch: sequences. source: the input."""
+    """gates: in a panel. hidden: values, in whole panels. batch: sequences. source: the input. multiplied: the product of an
+    LSTM of bytes with its hidden values, as its kernel wants it.
+    """
 
     kernels = ("gemm_of", "recurrent_of", "recurrent_bytes_of")
 
@@ -77,6 +79,7 @@ class _Recurrent(Family):
     source: Tensor
     functions: tuple[tuple[int, float, float], ...]
     packed: Callable[[], _Packed]
+    multiplied: Callable[[], Any] | None
     joins = False
 
     def takes(self, step: Step) -> bool:
@@ -95,10 +98,15 @@ class _Recurrent(Family):
                 for one in (*self._read(step), *self._written(step))
             )
             and (not x.pieces or x.along == len(x.shape) - 1 - self.layer.attributes["axis"])
+            and not (x.pieces and self.multiplied)
         )
 
     def workspace(self, step: Step, limit: int | None) -> int:
         steps, own = min(self._steps(step), -(-_ROWS // self.batch)), self._of_states()
+        if (
+            self.multiplied
+        ):  # gates of a step, sums as many, hidden values as bytes, their zero point
+            return own + 2 * self._of_gates(1) + self.batch * self.hidden + 1
         if limit is not None:
             steps = min(steps, (limit - own) // self._of_gates(1))
         return own + self._of_gates(max(1, steps))
@@ -114,7 +122,7 @@ class _Recurrent(Family):
         return FLOAT * 3 * self.batch * self.hidden
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        given, phase = self.layer.attributes, step.phase
+        given, pad, phase = self.layer.attributes, step.workspace, step.phase
         held = phase.held(0)
         written = [self._places(view) for view in self._written(step)]
         read = [(view, self._places(view)) for view in self._read(step)]
@@ -127,34 +135,32 @@ class _Recurrent(Family):
                 self._initial(step, position, constants) for position in (INITIAL_H, INITIAL_C)
             ]
         h, c = (*states, None)[:2]
-        block = self._block(step)
+        block = len(held)
+        if not self.multiplied:
+            block = (self.workspace(step, pad.size) - self._of_states()) // self._of_gates(1)
         starts = list(range(0, len(held), block))
         found: list[Instruction] = []
         for start in reversed(starts) if given["reverse"] else starts:
             steps = range(start, min(start + block, len(held)))
             order = steps[::-1] if given["reverse"] else steps
-            made, by_bytes = self._gates(order, read, step, constants)
-            found += made
+            by_bytes = None
+            if self.multiplied:
+                by_bytes = self._by_bytes(self.multiplied(), order, read, step, constants)
+            else:
+                found += self._products(order, read, step, constants)
             both = before, (h, c)
             found.append(self._recurrence(order, written, step, constants, both, by_bytes))
             before = [h, c]
         return found
 
-    def _block(self, step: Step) -> int:
-        """Steps of an instruction."""
-        size = step.workspace.size
-        return (self.workspace(step, size) - self._of_states()) // self._of_gates(1)
-
-    def _gates(
+    def _products(
         self,
         order: Sequence[int],
         read: Sequence[tuple[View, np.ndarray]],
         step: Step,
         constants: Constants,
-    ) -> tuple[list[Instruction], Ref | None]:
-        """What computes what the inputs add to the gates of some steps, one piece of the input after the other; and what an
-        LSTM of bytes reads.
-        """
+    ) -> list[Instruction]:
+        """What the inputs add to the gates of some steps, one piece of the input after the other."""
         pad, packed = step.workspace, self.packed()
         inputs, outputs = (
             packed.of_input.size // (self.gates * self.hidden),
@@ -175,7 +181,39 @@ class _Recurrent(Family):
             )  # fmt: skip
             found.append(instruction("gemm_of", made))
             first += size
-        return found, None
+        return found
+
+    def _by_bytes(
+        self,
+        multiplied: Any,
+        order: Sequence[int],
+        read: Sequence[tuple[View, np.ndarray]],
+        step: Step,
+        constants: Constants,
+    ) -> Ref:
+        """What the kernel of an LSTM of bytes reads in some steps."""
+        ((view, places),), pad, packed = read, step.workspace, self.packed()
+        inputs, wide = self.layer.attributes["hidden_size"], self.gates * self.hidden
+        sums = pad.offset + self._of_states() + self._of_gates(1)
+        values = sums + self._of_gates(1)
+        zero = values + self.batch * self.hidden
+
+        def rows(first: int, apart: int) -> Ref:
+            return constants.rows(pad.pool, [first + apart * b for b in range(self.batch)])
+
+        own = ByteSource(rows(values, self.hidden), inputs, inputs)
+        sources = [own, ByteSource(constants.rows(pad.pool, [zero]), 1, 1)]
+        multiplied = ByteConvStep(
+            multiplied.placed(constants), constants.table("csdf_byte_source", sources), 1, 1,
+            ByteTarget(rows(sums, FLOAT * wide), FLOAT * wide, self.batch, 0, 1, 0, wide), None, 0, 0, 0,
+        )  # fmt: skip
+        made = RecurrentProduct(
+            constants.rows(view.pool, places[list(order)].reshape(-1).tolist()),
+            constants.table("csdf_byte_conv_step", [multiplied]),
+            *(Ref(pad.pool, at) for at in (values, zero, sums)),
+            *(constants.weights(array) for array in (packed.bias, packed.of_state)),
+        )
+        return constants.table("csdf_recurrent_product", [made])
 
     def _recurrence(
         self,
@@ -230,55 +268,6 @@ class _Recurrent(Family):
             return Ref(view.pool, view.rows[0])
         known = self.layer.constants.get(position)
         return None if known is None else constants.dense(known)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfBytes(_Recurrent):
-    """multiplied: the product with the hidden values as its kernel wants it."""
-
-    multiplied: Callable[[], Any]
-
-    def takes(self, step: Step) -> bool:
-        return super().takes(step) and not step.view(0).pieces
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        """States, the gates of a step, sums as many, hidden values as bytes, their zero point."""
-        return self._of_states() + 2 * self._of_gates(1) + self.batch * self.hidden + 1
-
-    def _block(self, step: Step) -> int:
-        return self._steps(step)
-
-    def _gates(
-        self,
-        order: Sequence[int],
-        read: Sequence[tuple[View, np.ndarray]],
-        step: Step,
-        constants: Constants,
-    ) -> tuple[list[Instruction], Ref | None]:
-        ((view, places),), pad, packed = read, step.workspace, self.packed()
-        inputs, wide = self.layer.attributes["hidden_size"], self.gates * self.hidden
-        sums = pad.offset + self._of_states() + self._of_gates(1)
-        values = sums + self._of_gates(1)
-        zero = values + self.batch * self.hidden
-
-        def rows(first: int, apart: int) -> Ref:
-            return constants.rows(pad.pool, [first + apart * b for b in range(self.batch)])
-
-        sources = [
-            ByteSource(rows(values, self.hidden), inputs, inputs),
-            ByteSource(constants.rows(pad.pool, [zero]), 1, 1),
-        ]
-        multiplied = ByteConvStep(
-            self.multiplied().placed(constants), constants.table("csdf_byte_source", sources), 1, 1,
-            ByteTarget(rows(sums, FLOAT * wide), FLOAT * wide, self.batch, 0, 1, 0, wide), None, 0, 0, 0,
-        )  # fmt: skip
-        made = RecurrentProduct(
-            constants.rows(view.pool, places[list(order)].reshape(-1).tolist()),
-            constants.table("csdf_byte_conv_step", [multiplied]),
-            *(Ref(pad.pool, at) for at in (values, zero, sums)),
-            *(constants.weights(array) for array in (packed.bias, packed.of_state)),
-        )
-        return [], constants.table("csdf_recurrent_product", [made])
 
 
 def _values_last(view: View, tensor: Tensor) -> View:
@@ -367,8 +356,7 @@ def recurrent(layer: Layer) -> Family | None:
     hidden = -(-given["hidden_size"] // PANEL) * PANEL
     known = tuple(one for one in functions if one is not None)
     packed = memoize(lambda: _packed(layer, kind, gates, hidden))
-    own = layer, kind, gates, hidden, batch, source, known, packed
-    if R_SCALE not in layer.constants:
-        return _Recurrent(*own)
-    multiplied = _multiplied(layer, gates, hidden, batch)
-    return None if multiplied is None else _OfBytes(*own, multiplied)
+    multiplied = _multiplied(layer, gates, hidden, batch) if R_SCALE in layer.constants else None
+    if R_SCALE in layer.constants and multiplied is None:
+        return None
+    return _Recurrent(layer, kind, gates, hidden, batch, source, known, packed, multiplied)
