@@ -1,6 +1,7 @@
 """How much faster are two threads than one? `make bench-threads`.
 
-    python -m benchmarks.bench_threads [NAME ...] [--threads 2] [--images 8] [--repeats 15] [--write]
+    python -m benchmarks.bench_threads [NAME ...] [--threads 2] [--images 32] [--repeats 15] [--write]
+    python -m benchmarks.bench_threads [NAME ...] --simulate [--write]
 
 Images one after the other, in native code: on one thread; with the steps of each image shared out among threads; with
 layers mapped to threads and images overlapping (`--goal throughput`), mapped by times of this machine that are measured
@@ -8,6 +9,9 @@ first; and in onnxruntime with as many threads. What the cores give at most is m
 thread, with nothing to wait for. Times of day, all of them in turn in one process; outputs of all of ours are compared
 bit for bit. Beside each ratio stand its quartiles over the rounds: other programs on the machine make them wide.
 `--write` renews docs/performance.md with its picture.
+
+`--simulate` needs no more than one core: the parts of all sections of a frame are timed one by one, and the dataflow analysis
+tells the period of threads that wait for each other behind every section, and of layers mapped to threads.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +35,15 @@ import runtime
 from benchmarks.bench_speed import interleaved
 from benchmarks.pages import ROOT, machine, picture, write_between
 from csdfgen.backends.native.library import load
+from csdfgen.backends.native.structures import structure
+from csdfgen.backends.native.threads import arrange_sections
+from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, add_serial_loops
 from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
 from csdfgen.devices.measure import make_profile, sample_network
 from csdfgen.files import write_bytes
-from csdfgen.goals.throughput import Mapped, predict_mapping
+from csdfgen.goals.throughput import Mapped, graph_period, predict_mapping
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.zoo import build
@@ -49,6 +58,12 @@ HEIGHTS: tuple[int | str, ...] = (1, 4, "auto")
 """At which layers are measured for the mapping."""
 ROUNDS = 5
 """Of measuring layers."""
+SIMULATED = (2, 4, 8, 16)
+"""Threads."""
+STREAM = 8
+"""Images of a simulated pipeline, whose period does not depend on them."""
+SECTION = 0.45e-6
+"""Seconds that a section takes more than its longest part, on an Intel Xeon of 2023."""
 MIB = 2**20
 
 
@@ -68,8 +83,8 @@ class Ratio:
 class Timed:
     """A network: seconds of an image on one thread, its time over that of others in each round, and what is predicted.
 
-    apart: of as many programs as threads, each on all images. predicted: times as fast, of all images with filling and
-    emptying the pipeline; period: of a filled one.
+    apart: of as many programs as threads, each on all images. scaling: of onnxruntime over itself on one thread. predicted: times
+    as fast, of all images with filling and emptying the pipeline; period: of a filled one.
     """
 
     network: str
@@ -82,6 +97,7 @@ class Timed:
     period: float
     arena: int
     arena_mapped: int
+    scaling: Ratio
 
 
 def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
@@ -107,32 +123,138 @@ def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
     runs: dict[str, Callable[[], object]] = {
         kind: (lambda program=program: program(x)) for kind, program in programs.items()
     }
-    runs["rival"] = _rival(name, x, threads)
+    runs["rival"], runs["rival alone"] = _rival(name, x, threads), _rival(name, x, 1)
     own = [runtime.compile(one) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         runs["apart"] = lambda: [*pool.map(lambda program: program(x), own)]
         times = interleaved(runs, repeats, time.perf_counter)
     times["apart"] = [seconds / threads for seconds in times["apart"]]  # of all images once
+    split, mapped, rival, apart = (
+        _ratio(times["alone"], times[kind]) for kind in ("split", "mapped", "rival", "apart")
+    )
     return Timed(
         name,
         statistics.median(times["alone"]) / images,
-        *(_ratio(times["alone"], times[kind]) for kind in ("split", "mapped", "rival", "apart")),
+        split,
+        mapped,
+        rival,
+        apart,
         predicted.sequential / predicted.seconds,
         predicted.sequential / images / (predicted.period or predicted.seconds),
         one.planned_bytes,
         plan.planned_bytes,
+        _ratio(times["rival alone"], times["rival"]),
     )
 
 
 def _planned(name: str, network: Network, threads: int, images: int) -> tuple[Plan, Plan, Mapped]:
     """The default plan and the one of the goal throughput, by times that are measured now, and what is predicted."""
-    found = [sample_network(csdfgen.load(f"zoo:{name}"), HEIGHTS, ROUNDS, backend="native")]
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "here.toml")
-        write_profile(path, make_profile(found, "here", "this machine", *facts.machine(), {}))
+        path = _profile(name, folder)
         one = csdfgen.plan(network, device=path)
         plan = csdfgen.plan(network, goal="throughput", threads=threads, frames=images, device=path)
         return one, plan, predict_mapping(plan, [device(path)])
+
+
+def simulate(name: str, repeats: int) -> list[str]:
+    """Cells of a network: times as fast as one thread, steps shared / layers mapped, for each of `SIMULATED` threads."""
+    network = csdfgen.load(f"zoo:{name}", batch=STREAM)
+    plan = csdfgen.plan(csdfgen.load(f"zoo:{name}"))
+    alone = sum(map(sum, _section_times(plan, 1, repeats)))
+    cells = [name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = _profile(name, folder)
+        for threads in SIMULATED:
+            period = graph_period(_section_graph(_section_times(plan, threads, repeats)))
+            some = csdfgen.plan(
+                network, goal="throughput", threads=threads, frames=STREAM, device=path
+            )
+            mapped = predict_mapping(some, [device(path)])
+            filled = mapped.sequential / STREAM / (mapped.period or mapped.seconds)
+            cells.append(f"{alone / period:.2f} / {filled:.2f}")
+    return cells
+
+
+def _section_times(plan: Plan, threads: int, repeats: int) -> list[list[float]]:
+    """Seconds of each part of the sections of a frame: of its instructions one by one, the best of some frames."""
+    program = runtime.compile(plan, threads=threads)
+    (tensor,) = plan.network.inputs
+    x = np.random.default_rng(7).random(tensor.shape, np.float32)
+    arrays = {tensor.name: x, **program(x)}
+    code = program._bound.program
+    bound: Any = program._bound._bound
+    for number, port in enumerate(code.ports):
+        bound.open(number, arrays[port.name])
+    numbers = [n for some in zip(code.code, code.stores, strict=True) for one in some for n in one]
+    order, sections = arrange_sections(numbers, bound._spans, bound._touched)
+    table = np.ascontiguousarray(bound._records[order])
+    size = structure("csdf_record").size
+    best, run = np.full(len(order), np.inf), load().run
+    for _ in range(repeats):
+        for at in range(len(order)):
+            start = time.thread_time()
+            run(table.ctypes.data + at * size, 1)
+            best[at] = min(best[at], time.thread_time() - start)
+    best -= _call_seconds()
+    return [
+        [float(best[start + a : start + b].sum()) for a, b in pairwise(first)]
+        for start, first in sections
+    ]
+
+
+def _call_seconds() -> float:
+    """What a call of the library and the clock take."""
+    none, found = np.zeros(16, np.uint8), []
+    for _ in range(1000):
+        start = time.thread_time()
+        load().run(none.ctypes.data, 0)
+        found.append(time.thread_time() - start)
+    return min(found)
+
+
+def _section_graph(times: Sequence[Sequence[float]]) -> CsdfGraph:
+    """An actor for each thread, with a phase for each section, and one that lets all of them begin the next section."""
+    each = (1,) * len(times)
+    spent = zip_longest(*times, fillvalue=0.0)
+    actors = [
+        Actor(f"thread {k}", tuple(round(1e9 * one) for one in some))
+        for k, some in enumerate(spent)
+    ]
+    waiting = round(1e9 * SECTION) if len(actors) > 1 else 0
+    channels = [
+        channel
+        for one in actors
+        for channel in (
+            Channel(f"begin {one.name}", "sections", one.name, each, each, 1, 0),
+            Channel(f"end {one.name}", one.name, "sections", each, each, 0, 0),
+        )
+    ]
+    actors.append(Actor("sections", tuple(waiting * (len(some) > 1) for some in times)))
+    return add_serial_loops(CsdfGraph("threads", tuple(actors), tuple(channels)))
+
+
+def simulated_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Markdown, and the conditions."""
+    lines = [
+        f"| network | {' | '.join(f'{one} threads' for one in SIMULATED)} |",
+        f"|---|{'---:|' * len(SIMULATED)}",
+    ]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return [
+        *lines,
+        "",
+        "Times as fast as one thread, steps shared / layers mapped (filled pipeline), by dataflow analysis of times that were "
+        f"measured on one thread: of the parts of a frame, with {1e6 * SECTION:.2g} microseconds more for every section, and of "
+        f"layers. Caches that threads share are not modelled. Kernels for {load().instructions}; {machine()}.",
+    ]
+
+
+def _profile(name: str, folder: str) -> str:
+    """The file of a profile of this machine, of the layers of a network that are measured now."""
+    found = [sample_network(csdfgen.load(f"zoo:{name}"), HEIGHTS, ROUNDS, backend="native")]
+    path = str(Path(folder) / "here.toml")
+    write_profile(path, make_profile(found, "here", "this machine", *facts.machine(), {}))
+    return path
 
 
 def _rival(name: str, x: np.ndarray, threads: int) -> Callable[[], object]:
@@ -159,8 +281,8 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
     """Markdown, and the conditions of the measurement."""
     lines = [
         "| network | one thread, ms an image | programs apart | steps shared | layers mapped | predicted | filled "
-        "pipeline | onnxruntime | MiB | mapped, MiB |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "pipeline | onnxruntime | over itself | MiB | mapped, MiB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         cells = (
@@ -170,6 +292,7 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
             f"{row.predicted:.2f}",
             f"{row.period:.2f}",
             str(row.rival),
+            str(row.scaling),
             f"{row.arena / MIB:.2f}",
             f"{row.arena_mapped / MIB:.2f}",
         )
@@ -179,7 +302,8 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
         *lines,
         "",
         f"{threads} threads, {images} images; times as fast as one thread, medians with quartiles of rounds in turn, times of "
-        "day. Programs apart: one on each thread, which is what these cores give. Predicted by measured times of layers. "
+        "day. Over itself: onnxruntime, compared with its own single thread. Programs apart: one on each thread, which is what "
+        "these cores give. Predicted by measured times of layers. "
         f"Load average {load_now} on {os.cpu_count()} cores at the end; kernels for {load().instructions}; "
         f"{machine('onnxruntime')}.",
     ]
@@ -220,10 +344,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--images", type=int, default=8)
+    parser.add_argument("--images", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--simulate", action="store_true")
     given = parser.parse_args()
+    if given.simulate:
+        cells = []
+        for name in given.names:
+            cells.append(simulate(name, given.repeats))
+            print(*cells[-1], flush=True)
+        lines = simulated_table(cells)
+        print("\n".join(lines))
+        if given.write:
+            write_between(PAGE, f"{MARKER}-simulated", lines)
+        return
     rows = []
     for name in given.names:
         rows.append(measure(name, given.threads, given.images, given.repeats))
