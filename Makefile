@@ -263,7 +263,7 @@ $(VENV)/.stamp-silero: $(VENV)/.stamp-venv
 	@touch $@
 
 $(VENV)/.stamp-streams: $(VENV)/.stamp-demo
-	@echo "installing soundfile, zarr, pyvips, rasterio and av, which read and write streams, for tests"
+	@echo "installing sounddevice, soundfile, zarr, pyvips, rasterio and av, which read and write streams, for tests"
 	@$(PIP) --editable ".[streams]" || echo "they cannot be installed here; their tests are skipped" >&2
 	@touch $@
 

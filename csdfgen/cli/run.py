@@ -122,8 +122,8 @@ class Run(Command):
         None, "FILE|NAME=FILE", FILES,
     )  # fmt: skip
     stream: Path | None = declare(
-        "Run a stream: the rows of an array, a sound, an image or a film, as many as there are, or - for raw rows from "
-        "standard input. --output takes its rows, in a file or -.",
+        "Run a stream: the rows of an array, a sound, an image or a film, as many as there are, - for raw rows from "
+        "standard input, or mic:NAME for a microphone until Ctrl-C. --output takes its rows, in a file or -.",
         None, "FILE", FILES,
     )  # fmt: skip
     columns: int = declare(

@@ -19,7 +19,7 @@ from csdfgen.files import write_bytes
 from csdfgen.model.describe import mebibytes
 from csdfgen.streaming.columns import Cut, Strip
 from csdfgen.streaming.sinks import Sink, Wanted, check_paths, open_sink
-from csdfgen.streaming.sources import ALL, STDIN, Source
+from csdfgen.streaming.sources import ALL, STDIN, MicrophoneSource, Source
 from runtime.kept_state import pack_state, unpack_state
 from runtime.resident import read_resident_bytes
 from runtime.stream import Stream, StreamProgram
@@ -139,6 +139,8 @@ class _Run:
 
     def _run_piece(self, piece: int) -> bool:
         """Push some rows; False if there are none."""
+        if self.interrupted and isinstance(self.source, MicrophoneSource):
+            return False
         at = self.stream.rows_in[self.name]
         rows = _read(self.source, at, piece, self.strips[self.number].read)
         start = perf_counter()
@@ -150,7 +152,7 @@ class _Run:
         self.figures.longest = max(self.figures.longest, now - start)
         if self.place and (self.interrupted or now - self.kept > _EVERY):
             self._keep(self.place)
-        if self.interrupted:
+        if self.interrupted and not isinstance(self.source, MicrophoneSource):
             raise KeyboardInterrupt(self._describe_way_on(done))
         if now - self.shown > _SHOWN:
             self._show(done, now)

@@ -183,6 +183,71 @@ class _Zarr:
     close = flush
 
 
+class _Microscope:
+    """OME-Zarr: planes of channels, of which smaller images are made at the end."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        library, tensor = import_extra("zarr", "zarr"), wanted.tensor
+        self._group = library.open_group(str(path), mode="r+" if wanted.done else "w")
+        self._is_new = library.__version__ >= "3"
+        columns = (*tensor.row_shape, 1)[0]
+        self._tensor, self._channels = tensor, tensor.row_elements // columns
+        self._axes = "cyx"[self._channels == 1 :]
+        shape = (self._channels, _rows_of(wanted), columns)[-len(self._axes) :]
+        self._array = self._group["0"] if wanted.done else self._add("0", shape)
+
+    def _add(self, name: str, shape: tuple[int, ...]) -> Any:
+        make = self._group.create_array if self._is_new else self._group.create_dataset
+        chunks = tuple(map(min, shape, (1, 256, 1024)[-len(shape) :]))
+        return make(name, shape=shape, chunks=chunks, dtype=self._tensor.dtype)
+
+    def write(self, start: int, rows: np.ndarray, columns: slice = ALL) -> None:
+        """See `Sink.write`."""
+        stored = self._tensor.to_storage(rows)
+        pixels = stored.reshape(len(stored), -1, self._channels).transpose(2, 0, 1)
+        place = ..., slice(start, start + pixels.shape[1]), columns
+        self._array[place] = pixels if len(self._axes) > 2 else pixels[0]
+
+    def flush(self) -> None:
+        """Every chunk is in its file."""
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        arrays = [self._array]
+        while max(arrays[-1].shape[-2:]) > _SMALL and min(arrays[-1].shape[-2:]) > 1:
+            arrays.append(self._shrink(arrays[-1], str(len(arrays))))
+        types = {"c": "channel", "y": "space", "x": "space"}
+        axes = [{"name": one, "type": types[one]} for one in self._axes]
+        datasets = [
+            {
+                "path": str(k),
+                "coordinateTransformations": [
+                    {
+                        "type": "scale",
+                        "scale": [1.0 if one == "c" else 2.0**k for one in self._axes],
+                    }
+                ],
+            }
+            for k in range(len(arrays))
+        ]
+        scales = [{"axes": axes, "datasets": datasets, "version": "0.4"}]
+        new = {"ome": {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}}
+        self._group.attrs.update(new if self._is_new else {"multiscales": scales})
+
+    def _shrink(self, array: Any, name: str) -> Any:
+        """An image of half the size: means of pixels; of classes, which are integers of one channel, every other one."""
+        rows, columns = (n // 2 for n in array.shape[-2:])
+        half = self._add(name, (*array.shape[:-2], rows, columns))
+        whole = array.dtype.kind in "iu"
+        for row in range(0, rows, 256):
+            band = array[..., 2 * row : 2 * min(rows, row + 256), : 2 * columns]
+            pixels = band.reshape(*band.shape[:-2], -1, 2, columns, 2)
+            are_classes = whole and array.ndim == 2
+            means = pixels[..., 0, :, 0] if are_classes else pixels.mean((-3, -1))
+            half[..., row : row + 256, :] = np.rint(means) if whole else means
+        return half
+
+
 def _rows_of(wanted: Wanted) -> int:
     if wanted.rows is None:
         raise InputError(
@@ -250,6 +315,9 @@ class _Sound:
         self._file.close()
 
 
+_SMALL = 256
+"""Rows and columns of an image of which no smaller ones are made."""
+
 SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
     ".npy": _array,
     ".raw": _raw,
@@ -266,6 +334,7 @@ SINKS: dict[str, Callable[[Path, Wanted], Sink]] = {
 def open_sink(path: Path, wanted: Wanted) -> Sink:
     """A file for rows. Raises InputError."""
     make = _raw if str(path) == STDIN else SINKS[path.suffix.lower()]
+    make = _Microscope if path.name.lower().endswith(".ome.zarr") else make
     try:
         return make(path, wanted)
     except InputError as error:

@@ -6,6 +6,7 @@ that is missing.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import sys
 from collections.abc import Callable, Mapping
@@ -26,6 +27,11 @@ from runtime.images import ImageOptions, convert_pixels
 STDIN = "-"
 """What stands for standard input, and for standard output."""
 
+MICROPHONE = "mic:"
+"""What the name of a microphone stands behind."""
+
+
+_LOGGER = logging.getLogger(__name__)
 
 _RATE = 16_000
 """Samples a second, where the source does not tell."""
@@ -170,6 +176,36 @@ class SoundSource:
         """See `Source.read`."""
         self._file.seek(min(start, self._file.frames))
         samples = self._file.read(count, dtype="float32", always_2d=True)
+        return self.tensor.to_onnx(samples.reshape(-1, *self.tensor.row_shape))
+
+
+class MicrophoneSource:
+    """What a microphone records, until the run is interrupted: `mic:`, `mic:NAME`, or `mic:NAME@48000` for samples a second."""
+
+    rows: int | None = None
+    tags = _NOWHERE
+
+    def __init__(self, path: Path, tensor: Tensor, options: ImageOptions) -> None:
+        library = import_extra("sounddevice", "audio")
+        name, _, rate = str(path).removeprefix(MICROPHONE).partition("@")
+        if rate and not rate.isdecimal():
+            raise InputError(
+                f"'{rate}' is no number of samples a second; give {MICROPHONE}NAME@48000"
+            )
+        self.tensor, self.rate = tensor, int(rate or _RATE)
+        self._file = library.InputStream(
+            self.rate,
+            device=int(name) if name.isdecimal() else name or None,
+            channels=tensor.row_elements,
+            dtype="float32",
+        )
+        self._file.start()
+
+    def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
+        """See `Source.read`; whatever comes next."""
+        samples, lost = self._file.read(count)
+        if lost:
+            _LOGGER.warning("samples were lost: they came faster than they were computed")
         return self.tensor.to_onnx(samples.reshape(-1, *self.tensor.row_shape))
 
 
@@ -399,6 +435,8 @@ def open_source(path: Path, tensor: Tensor, options: ImageOptions, *, wide: bool
     make, picture = SOURCES.get(suffix), PICTURES.get(suffix)
     if str(path) == STDIN:
         make = RawSource
+    if str(path).startswith(MICROPHONE):
+        make = MicrophoneSource
     axis = (tensor.row_axis or 0) + 1
     if wide and make is not RawSource and axis < len(tensor.shape):
         tensor = replace(tensor, shape=(*tensor.shape[:axis], 0, *tensor.shape[axis + 1 :]))
@@ -409,7 +447,8 @@ def open_source(path: Path, tensor: Tensor, options: ImageOptions, *, wide: bool
             return PictureSource(picture(path), tensor, options)
         known = ", ".join((*SOURCES, *PICTURES))
         raise InputError(
-            f"is no stream that is known; {known} are, and {STDIN} for raw rows; their libraries are csdfgen[streams]"
+            f"is no stream that is known; {known} are, {STDIN} for raw rows, and {MICROPHONE} for a microphone; "
+            "their libraries are csdfgen[streams]"
         )
     except InputError as error:
         raise error.at(str(path)) from None

@@ -21,6 +21,7 @@ from PIL import Image
 import csdfgen
 import runtime
 from csdfgen.errors import InputError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Tensor
 from csdfgen.streaming.runs import run_stream
 from csdfgen.streaming.sinks import Wanted, open_sink
@@ -200,17 +201,17 @@ def test_a_pipe_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Interrupted:
-    """A source during whose second read the user asks for the end."""
+    """A source during one of whose reads, the second, the user asks for the end."""
 
     rate = 16_000
 
-    def __init__(self, source: Source) -> None:
-        self._source, self.rows, self._reads = source, source.rows, 0
+    def __init__(self, source: Source, during: int = 2) -> None:
+        self._source, self.rows, self._left = source, source.rows, during
         self.tensor, self.tags = source.tensor, source.tags
 
     def read(self, start: int, count: int, columns: slice = ALL) -> np.ndarray:
-        self._reads += 1
-        if self._reads == 2:
+        self._left -= 1
+        if not self._left:
             signal.raise_signal(signal.SIGINT)
         return self._source.read(start, 31, columns)
 
@@ -251,6 +252,78 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, name: str) -> None:
 
 def files_of(path: Path) -> list[Path]:
     return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+
+
+class Microphone:
+    """A stand-in of sounddevice, which records `sound` and then asks for the end."""
+
+    def __init__(self, sound: np.ndarray) -> None:
+        self.sound, self.at = sound, 0
+
+    def open(self, rate: int, *, device: str | None, channels: int, dtype: str) -> Any:
+        assert (rate, device, channels, dtype) == (8_000, "USB Audio", 2, "float32")
+        return self
+
+    def start(self) -> None:
+        self.at = 0
+
+    def read(self, count: int) -> tuple[np.ndarray, bool]:
+        found = self.sound[self.at : self.at + count]
+        self.at += count
+        if self.at >= len(self.sound):
+            signal.raise_signal(signal.SIGINT)
+        return found, self.at == count
+
+
+def test_a_microphone_records_until_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which finishes the stream; that samples were lost is said."""
+    sound = RNG.uniform(-1, 1, (64 * 12, 2)).astype(np.float32)
+    library = SimpleNamespace(InputStream=Microphone(sound).open)
+    monkeypatch.setitem(sys.modules, "sounddevice", cast(Any, library))
+    frame = program("wave")
+    (tensor,) = frame.inputs.values()
+    source = open_source(Path("mic:USB Audio@8000"), tensor, ImageOptions())
+    figures = run_stream(frame, source, tmp_path / "y.raw", progress=quiet)
+    assert figures.rows == len(sound) and figures.written == {"y": len(sound)}
+    wanted = runtime.compile(frame.plan.at(len(sound)))(sound.T[None])["y"]
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y.raw", np.float32), wanted.ravel())
+    assert "samples were lost" in caplog.text and not list(tmp_path.glob("*.stream"))
+    with pytest.raises(InputError, match="mic:USB@x: 'x' is no number of samples a second"):
+        open_source(Path("mic:USB@x"), tensor, ImageOptions())
+
+
+@pytest.mark.parametrize("shape", [(600, 301, 3), (600, 301)])
+def test_images_of_microscopes_have_smaller_ones(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Of means; of classes, every other pixel."""
+    zarr = pytest.importorskip("zarr")
+    pixels = RNG.integers(0, 256, shape, dtype=np.uint8)
+    (channels,) = shape[2:] or (1,)
+    tensor = Tensor("y", (1, channels, *shape[:2]), Format("uint8"), 2)
+    rows = pixels.reshape(*shape[:2], -1).transpose(2, 0, 1)[None]
+    source = cast(Source, SimpleNamespace(rows=600))
+    for done in (0, 300):
+        sink = open_sink(tmp_path / "y.ome.zarr", Wanted(tensor, 600, done, source))
+        sink.write(done, rows[:, :, done : done + 300, :200], slice(0, 200))
+        sink.write(done, rows[:, :, done : done + 300, 200:], slice(200, None))
+        sink.flush()
+    sink.close()
+    group = zarr.open_group(str(tmp_path / "y.ome.zarr"), mode="r")
+    facts = dict(group.attrs)
+    (scale,) = facts.get("ome", facts)["multiscales"]
+    assert "".join(one["name"] for one in scale["axes"]) == "cyx"[3 - len(shape) :]
+    assert [one["path"] for one in scale["datasets"]] == ["0", "1", "2"]
+    np.testing.assert_array_equal(group["0"], rows[0] if shape[2:] else rows[0, 0])
+    even = pixels[:, :300].reshape(300, 2, 150, 2, -1)
+    half = np.rint(even.mean((1, 3))) if shape[2:] else even[:, 0, :, 0]
+    half = half.transpose(2, 0, 1)
+    np.testing.assert_array_equal(group["1"], half if shape[2:] else half[0])
+    assert group["2"].shape[-2:] == (150, 75)
+    read = PICTURES[".zarr"](tmp_path / "y.ome.zarr")
+    np.testing.assert_array_equal(
+        read.read(10, 20, slice(5, 30)), pixels[10:20, 5:30].reshape(10, 25, -1)
+    )
 
 
 def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
