@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from csdfgen.planning.streams import StreamPlan
     from csdfgen.reading.fixed import AskedValues
     from csdfgen.reading.input_shapes import AskedShapes
+    from csdfgen.streaming.columns import Cut
     from runtime.report import Report
     from schedules.analysis import Analysis, Buffers
     from schedules.schedule import Schedule
@@ -225,7 +226,7 @@ def save_plan(plan: Plan | PlanTable | StreamPlan, path: str | os.PathLike[str])
 
 @keywords(*STREAM_OPTIONS)
 def plan_stream(
-    network: Model,
+    network: Model | Cut,
     *,
     shapes: AskedShapes | None = None,
     fix: AskedValues | None = None,
@@ -237,7 +238,7 @@ def plan_stream(
 ) -> StreamPlan:
     """The plan of a network for images of any height, in one arena: an order of firings that repeats.
 
-    network: a file or a model in memory, as `csdfgen.load` takes, or a network that was read from a file.
+    network: a file or a model in memory, as `csdfgen.load` takes, a network that was read from a file, or an image in strips.
     shapes: of inputs at any height. fix: see `csdfgen.load`. passes: how often rows may be read, so that layers can depend on
     means and other results of all rows. stateful: input -> output of a model of one step, a state that the next step takes; rows
     are steps then, each an input of the model. count: "flash" for a microcontroller, whose phases have fewer rows. spread: spread
@@ -249,7 +250,11 @@ def plan_stream(
     from csdfgen.planning.streams import find_passes, spread_stream
     from csdfgen.reading.loader import load, read_heights
     from csdfgen.reading.steps import repeat_steps
+    from csdfgen.streaming.columns import Cut
 
+    network, pixels = (
+        (network.network, network.pixels) if isinstance(network, Cut) else (network, None)
+    )
     source = network.source if isinstance(network, Network) else network
     if stateful:
         source = network = repeat_steps(source, stateful, shapes, fix or ())
@@ -263,7 +268,7 @@ def plan_stream(
     options = PlanOptions.asked({"policy": "loop", "result": "streamed", "count": count, **given})
     with prefix_errors(_name(one)):
         at_height = read_heights(source, one)
-        made = find_passes(at_height, options, choose_backend(options), passes)
+        made = find_passes(at_height, options, choose_backend(options), passes, pixels)
         return spread_stream(made) if spread else made
 
 

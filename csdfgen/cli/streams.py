@@ -35,12 +35,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         (getattr(run, name), f"--stream runs no image; leave {option(name)} out")
         for name in _OTHERS
     )
-    refuse(
-        [
-            (run.columns and run.passes > 1, "strips of columns are read once; leave --passes out"),
-            (run.columns and run.stateful, "steps have no columns; leave --columns out"),
-        ]
-    )
+    refuse([(run.columns and run.stateful, "steps have no columns; leave --columns out")])
     limit = asked.given.get("memory", 0)
     asked = replace(asked, given={k: one for k, one in asked.given.items() if k != "memory"})
     refuse(list_stream_refusals(asked))
@@ -59,7 +54,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         source = open_source(run.stream, tensor, options, wide=bool(run.columns))
         progress("planning")
         cut = _cut(network, source.tensor, run.columns) if run.columns else None
-        known = cut.network if cut else model if run.stateful else network
+        known = cut or (model if run.stateful else network)
         plan = plan_stream(
             known, fix=asked.fixed, passes=run.passes, spread=run.spread, **asked.given
         )

@@ -9,6 +9,7 @@ has the firings of the order that exist, at the same offsets, without a search; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -28,7 +29,7 @@ from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import AUTO_PIXELS, BOARD_PIXELS
-from csdfgen.phases.passes import split_passes
+from csdfgen.phases.passes import reduce_pixels, split_passes
 from csdfgen.phases.streaming import (
     FIXED_HEIGHT,
     find_stream_obstacle,
@@ -62,7 +63,8 @@ class StreamPlan:
     firings have the same offsets again: a multiple of the period. first: rows of it after which no firing reaches rows in
     front of the image, or places that they would have: where turns begin to repeat. least: rows of the lowest image in
     which a whole turn follows, before any firing reaches rows behind the image. earlier: passes over all rows in front of
-    this one, whose results it takes as inputs. unspread: the plan of least memory, beside one whose work is spread over rows.
+    this one, whose results it takes as inputs. sums: of a pass over strips of columns, what takes pixels of its outputs as rows,
+    and gives such results. unspread: the plan of least memory, beside one whose work is spread over rows.
     """
 
     phased: Phased = field(repr=False)
@@ -73,6 +75,7 @@ class StreamPlan:
     least: int
     _at_height: AtHeight = field(repr=False)
     earlier: tuple[StreamPlan, ...] = ()
+    sums: Mapping[str, StreamPlan] = field(default_factory=dict)
     unspread: StreamPlan | None = None
 
     @property
@@ -217,20 +220,38 @@ def count_held(plan: Plan) -> int:
 
 
 def find_passes(
-    at_height: AtHeight, options: PlanOptions, kernels: Backend, most: int
+    at_height: AtHeight,
+    options: PlanOptions,
+    kernels: Backend,
+    most: int,
+    pixels: Mapping[str, int] | None = None,
 ) -> StreamPlan:
-    """The plan of the last of at most so many passes over all rows. Raises as `find_stream`."""
+    """The plan of the last of at most so many passes over all rows. pixels: of an image in strips, by what is reduced, columns
+    at a time. Raises as `find_stream`.
+    """
 
     @lru_cache(maxsize=4)
     def split(rows: int) -> tuple[Network, ...]:
-        return split_passes(at_height(rows))
+        return split_passes(at_height(rows), strips=pixels is not None)
 
     count = len(split(HEIGHTS[0])) if most > 1 else 1
     if not 1 < count <= most:
         return find_stream(at_height, options, kernels)
 
     def plan_pass(number: int) -> StreamPlan:
-        return find_stream(lambda rows: split(rows)[number], options, kernels)
+        plan = find_stream(lambda rows: split(rows)[number], options, kernels)
+        if pixels is None or number == count - 1:
+            return plan
+        return replace(
+            plan,
+            sums={one.name: plan_sum(one.name, pixels[one.name]) for one in plan.network.outputs},
+        )
+
+    def plan_sum(name: str, columns: int) -> StreamPlan:
+        network = at_height(HEIGHTS[0])
+        return find_stream(
+            lambda rows: reduce_pixels(network, name, rows, columns), options, kernels
+        )
 
     *earlier, last = map(plan_pass, range(count))
     return replace(last, earlier=tuple(earlier))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor, inf, isinf, lcm
+from math import floor, gcd, inf, isinf, lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError, opti
 from csdfgen.model.network import HEIGHTS, Layer, Network, Tensor
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode
+from csdfgen.phases.passes import detach_sums
 from csdfgen.phases.streaming import (
     RowRule,
     find_row_rule,
@@ -129,8 +130,12 @@ def _turn_layer(layer: Layer) -> Layer:
 
 def turn(network: Network) -> Network:
     """The layers of a network with rows and columns exchanged; what they multiply by is not. Raises PlanError."""
-    layers = []
+    layers, known = [], {network.inputs[0].name}
     for layer in network.layers:
+        if not known & {one.name for one in layer.inputs if one}:  # of no image
+            layers.append(layer)
+            continue
+        known |= {one.name for one in layer.outputs}
         try:
             layers.append(_turn_layer(layer))
         except PlanError as error:
@@ -251,8 +256,8 @@ def _measure(network: Network, rules: Mapping[str, RowRule]) -> Columns:
         rule = rules.get(layer.name)
         if rule is None:
             continue
-        operands = [rates[one.name] for one in layer.inputs if one]
-        found = {rate * rule.step / move for rate, move in zip(operands, rule.moves, strict=True)}
+        moves = zip((one.name for one in layer.inputs if one), rule.moves, strict=True)
+        found = {rates[name] * rule.step / move for name, move in moves if name in rates}
         if len(found) > 1:
             raise _refuse(layer.name, "joins columns of several scales")
         (rate,) = found
@@ -273,37 +278,47 @@ class Strip(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """An image in strips of equal width. whole, network: those for the image and for a strip."""
+    """An image in strips of equal width. whole, network: those for the image and for a strip. pixels: by what passes reduce, a
+    number of columns of which all strips keep a multiple.
+    """
 
     whole: Network
     network: Network
     strips: tuple[Strip, ...]
+    pixels: Mapping[str, int]
 
 
 def cut_columns(at_width: Callable[[int], Network], width: int, most: int) -> Cut:
     """Strips of at most so many columns of an image. Raises PlanError, and as `at_width`."""
-    whole, columns = at_width(width), find_columns(at_width)
-    outputs = [one.tensor.name for one in whole.outputs if one.tensor]
-    for name in outputs:
+
+    def detached(width: int) -> Network:
+        return detach_sums(at_width(width))
+
+    whole, columns = detached(width), find_columns(detached)
+    outputs = {one.name: one.tensor.name for one in whole.outputs if one.tensor}
+    for name in outputs.values():
         if name not in columns.rates:
             raise PlanError(f"output '{name}' has no columns; leave {option('columns')} out")
     _check_widths(columns, whole)
-    overlap = columns.find_overlap(outputs, width)
+    overlap = columns.find_overlap([*outputs.values()], width)
     high = _choose_width(width, most, overlap, columns.step)
-    network = at_width(high)
-    _check_widths(columns, network)
+    _check_widths(columns, detached(high))
     starts = [0] if high == width else [*range(0, width - high, high - overlap), width - high]
     right, strips = columns.find_right((0, inf), high), []
     for start, after in zip(starts, [*starts[1:], None], strict=True):
         kept = {}
-        for name in outputs:
+        for output, name in outputs.items():
             rate, low = columns.rates[name], int(right[name][0])
             first = int(start * rate)
             stop = _columns(whole.tensors[name]) if after is None else int(after * rate) + low
             place = slice(first + low if start else 0, stop)
-            kept[name] = slice(place.start - first, place.stop - first), place
+            kept[output] = slice(place.start - first, place.stop - first), place
         strips.append(Strip(slice(start, start + high), kept))
-    return Cut(whole, network, tuple(strips))
+    pixels = {
+        one: gcd(*(strip.kept[one][0].stop - strip.kept[one][0].start for strip in strips))
+        for one in outputs
+    }
+    return Cut(whole, at_width(high), tuple(strips), pixels)
 
 
 def _choose_width(width: int, most: int, overlap: int, step: int) -> int:

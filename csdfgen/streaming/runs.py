@@ -68,9 +68,11 @@ def run_stream(
     program is. Raises InputError; KeyboardInterrupt after Ctrl-C, when the state was kept.
     """
     place, strips = state_path(output), cut.strips if cut else (Strip(ALL, {}),)
-    number, state = _kept(place, strips) if resume else (0, None)
-    stream = program.open(state, {} if resume else _read_earlier(program, source))
-    tensors = cut.whole.tensors if cut else program.outputs
+    number, state, given = _kept(place, strips) if resume else (0, None, None)
+    given = _read_earlier(program, source, strips) if given is None else given
+    stream = program.open(state, given if state is None else {})
+    outputs = cut.whole.outputs if cut else ()
+    tensors = {**program.outputs, **{one.name: made for one in outputs if (made := one.tensor)}}
     totals = dict[str, int | None](program.count_rows(source.rows)) if source.rows else {}
     sinks = {
         one: open_sink(
@@ -79,7 +81,7 @@ def run_stream(
         )
         for one, path in check_paths(output, [*program.outputs]).items()
     }
-    run = _Run(stream, source, strips, number, sinks, place, progress)
+    run = _Run(stream, source, strips, number, given, sinks, place, progress)
     with _interrupts() as run.interrupted:
         while run.number < len(strips):
             run.run_strip()
@@ -93,29 +95,65 @@ def run_stream(
     return run.figures
 
 
-def _read_earlier(program: StreamProgram, source: Source) -> Mapping[str, np.ndarray]:
+def _read_earlier(
+    program: StreamProgram, source: Source, strips: Sequence[Strip]
+) -> dict[str, np.ndarray]:
     """What earlier passes over all rows find. Raises InputError for rows that are there once."""
     if program.plan.earlier and source.rows is None:
         raise InputError(
             f"{option('passes')} reads rows again, which standard input cannot; give a file"
         )
-    return program.read_earlier(lambda: _read_all(program, source))
+    if any(one.sums for one in program.plan.earlier):
+        return _read_strips(program, source, strips)
+    return program.read_earlier(lambda: _read_all(program, source, ALL))
 
 
-def _read_all(program: StreamProgram, source: Source) -> Iterator[np.ndarray]:
-    piece = _rows_of_piece(program, source)
-    for start in range(0, source.rows or 0, piece):
-        yield _read(source, start, piece, ALL)
+def _read_all(program: StreamProgram, source: Source, columns: slice) -> Iterator[np.ndarray]:
+    piece, axis, start = _rows_of_piece(program, source), source.tensor.row_axis or 0, 0
+    while count := (rows := _read(source, start, piece, columns)).shape[axis]:
+        yield rows
+        start += count
+
+
+def _read_strips(
+    program: StreamProgram, source: Source, strips: Sequence[Strip]
+) -> dict[str, np.ndarray]:
+    """What earlier passes find of strips: of what is reduced, the pixels that each of them keeps."""
+    found: dict[str, np.ndarray] = {}
+    for plan in program.plan.earlier:
+        one = StreamProgram(plan, kernels=program.kernels)
+        sums = {
+            name: StreamProgram(each, kernels=program.kernels).open()
+            for name, each in plan.sums.items()
+        }
+        for strip in strips:
+            stream = one.open(given=found)
+            made = (stream.push(rows) for rows in _read_all(one, source, strip.read))
+            for name, rows in (pair for some in made for pair in some.items()):
+                _add_pixels(sums[name], rows, strip.kept[name][0])
+            for name, rows in stream.finish().items():
+                _add_pixels(sums[name], rows, strip.kept[name][0])
+        for each in sums.values():
+            found |= each.finish()
+    return found
+
+
+def _add_pixels(total: Stream, rows: np.ndarray, kept: slice) -> None:
+    """Push what a strip keeps of rows, with other numbers of columns."""
+    (tensor,) = total.program.inputs.values()
+    stored = tensor.to_storage(rows)[:, kept]
+    total.push(tensor.to_onnx(stored.reshape(-1, *tensor.row_shape)))
 
 
 @dataclass
 class _Run:
-    """A run under way. number: of the strip that is being done."""
+    """A run under way. number: of the strip that is being done. given: what earlier passes found."""
 
     stream: Stream
     source: Source
     strips: Sequence[Strip]
     number: int
+    given: dict[str, np.ndarray]
     sinks: Mapping[str, Sink]
     place: Path | None
     progress: Progress
@@ -135,6 +173,7 @@ class _Run:
         self._write(self.stream.finish())
         self.figures.written = self.stream.rows_out
         self.stream.reset()
+        self.stream.push(self.given)
         self.number += 1
 
     def _run_piece(self, piece: int) -> bool:
@@ -172,9 +211,9 @@ class _Run:
     def _keep(self, place: Path) -> None:
         for sink in self.sinks.values():
             sink.flush()
-        facts = {"strip": self.number, "strips": _describe(self.strips)}
+        facts = {"strip": self.number, "strips": _describe(self.strips), "given": [*self.given]}
         state = np.frombuffer(self.stream.save(), np.uint8)
-        write_bytes(place, pack_state(facts, [state]))
+        write_bytes(place, pack_state(facts, [state, *self.given.values()]))
         self.kept = perf_counter()
 
     def _show(self, done: int, now: float) -> None:
@@ -227,8 +266,8 @@ def _read(source: Source, start: int, count: int, columns: slice) -> np.ndarray:
         raise InputError(f"rows from {start:,} on cannot be read: {first_line(error)}") from None
 
 
-def _kept(place: Path | None, strips: Sequence[Strip]) -> tuple[int, bytes]:
-    """The strip in which a run was interrupted, and the state of its stream. Raises InputError."""
+def _kept(place: Path | None, strips: Sequence[Strip]) -> tuple[int, bytes, dict[str, np.ndarray]]:
+    """The strip in which a run was interrupted, the state of its stream, and what earlier passes found. Raises InputError."""
     if place is None:
         raise InputError(f"{option('resume')} needs an output file, beside which the state is kept")
     if not place.exists():
@@ -237,12 +276,12 @@ def _kept(place: Path | None, strips: Sequence[Strip]) -> tuple[int, bytes]:
             where=str(place),
         )
     try:
-        facts, (state,) = unpack_state(place.read_bytes())
+        facts, (state, *given) = unpack_state(place.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(place)) from None
     if facts.get("strips") != _describe(strips):
         raise InputError("was kept with other strips of columns", where=str(place))
-    return int(facts["strip"]), state.tobytes()
+    return int(facts["strip"]), state.tobytes(), dict(zip(facts["given"], given, strict=True))
 
 
 @contextmanager

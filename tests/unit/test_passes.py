@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,9 +12,15 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.errors import InputError, PlanError
+from csdfgen.reading.loader import read_heights
+from csdfgen.streaming.columns import cut_columns
+from csdfgen.streaming.runs import run_stream
+from csdfgen.streaming.sources import open_source
+from runtime.images import ImageOptions
 from tests.builder import Graph, reference
 from tests.command import Call, refused
 from tests.native_steps import COMPUTED_BY
+from tests.unit.test_stream_files import RNG, Interrupted, quiet
 
 Body = Callable[[Graph, str], str]
 
@@ -41,6 +48,21 @@ def grouped(graph: Graph, x: str) -> str:
     return graph.node("GroupNormalization", x, *one, num_groups=2, epsilon=0.5)
 
 
+def layered(graph: Graph, x: str) -> str:
+    """Over channels, rows and columns, of which scale and bias have the channels alone."""
+    scale, bias = (
+        graph.constant(graph.rng.standard_normal((4, 1, 1)).astype(np.float32)) for _ in range(2)
+    )
+    return graph.node("LayerNormalization", x, scale, bias, axis=1)
+
+
+def standardized(graph: Graph, x: str) -> str:
+    """Over rows and columns, and over rows alone."""
+    x = graph.conv(x, 4)
+    one = graph.node("MeanVarianceNormalization", x, axes=[0, 2])
+    return graph.node("Add", one, graph.node("MeanVarianceNormalization", x))
+
+
 def attended(graph: Graph, x: str) -> str:
     """Weights of rows, which sum up to 1."""
     return graph.node("Mul", x, graph.node("Softmax", graph.conv(x, 4), axis=2))
@@ -52,15 +74,24 @@ def spelled(graph: Graph, x: str) -> str:
     return graph.node("Div", less, graph.node("ReduceMean", graph.node("Abs", less), axes=[2]))
 
 
-def model(body: Body, rows: int) -> onnx.ModelProto:
+def model(body: Body, rows: int, columns: int = 6) -> onnx.ModelProto:
     graph = Graph(opset=21 if body is grouped else 17)
-    x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, rows, 6)), 4))
+    x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, rows, columns)), 4))
     y = body(graph, x)
-    more = [name for name in graph.channels if body is squeezed and name.startswith("global")]
+    means = body is squeezed and columns == 6
+    more = [name for name in graph.channels if means and name.startswith("global")]
     return graph.model(y, *more, checked=False)
 
 
-CASES: dict[Body, int] = {squeezed: 3, normalized: 2, grouped: 2, attended: 2, spelled: 3}
+CASES: dict[Body, int] = {
+    squeezed: 3,
+    normalized: 2,
+    grouped: 2,
+    layered: 2,
+    standardized: 2,
+    attended: 2,
+    spelled: 3,
+}
 
 
 @pytest.mark.parametrize("backend", COMPUTED_BY)
@@ -76,6 +107,17 @@ def test_rows_are_read_again_for_each_result_of_all_rows(body: Body, backend: st
             found = [part[name] for part in parts if name in part]
             joined = np.concatenate(found, 2) if want.shape[2] > 1 else found[-1]
             np.testing.assert_allclose(joined, want, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_the_same_everywhere_becomes_zero() -> None:
+    """Though the deviation is that of rounding alone."""
+    graph = Graph()
+    y = graph.node("MeanVarianceNormalization", graph.input("x", (1, 2, 64, 6)))
+    frame = runtime.compile(
+        csdfgen.plan_stream(graph.model(y, checked=False), backend="numpy", passes=2)
+    )
+    for made in frame.stream(np.full((1, 2, 100, 6), 30, np.float32)):
+        np.testing.assert_array_equal(made[y], 0)
 
 
 @pytest.mark.parametrize("body", CASES)
@@ -118,10 +160,46 @@ def test_the_command_reads_a_file_again(call: Call) -> None:
     ("words", "message"),
     [
         ("--passes 2", "--passes is of a --stream"),
-        ("--stream x.npy -o y.npy --passes 2 --columns 4", "leave --passes out"),
         ("--stream - -o y.npy --passes 2", "standard input cannot"),
     ],
 )
 def test_what_is_not_read_again_is_refused(call: Call, words: str, message: str) -> None:
     onnx.save(model(normalized, 64), "net.onnx")
     assert message in refused(call("run", "net.onnx", *words.split()))
+
+
+@pytest.mark.parametrize("body", [squeezed, normalized, grouped])
+def test_strips_share_what_all_rows_and_columns_give(call: Call, body: Body) -> None:
+    onnx.save(model(body, 64, 47), "net.onnx")
+    x = np.random.default_rng(0).standard_normal((1, 3, 70, 47)).astype(np.float32)
+    np.save("x.npy", x)
+    words = ("run", "net.onnx", "--stream", "x.npy", "-o", "y.npy", "--columns", "24")
+    assert "run it with --passes" in refused(call(*words))
+    call(*words, "--passes", "3")
+    (want,) = reference(model(body, 70, 47), {"x": x}).values()
+    np.testing.assert_allclose(np.load("y.npy"), want, rtol=1e-4, atol=1e-5)
+
+
+def test_strips_share_them_behind_an_interruption(tmp_path: Path) -> None:
+    """What earlier passes found is kept with the state."""
+    onnx.save(model(normalized, 64, 47), tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", RNG.standard_normal((1, 3, 70, 47)).astype(np.float32))
+    network = csdfgen.load(tmp_path / "net.onnx")
+    cut = cut_columns(read_heights(network.source, network, across=1), 47, 24)
+    frame = runtime.compile(csdfgen.plan_stream(cut, backend="numpy", passes=2))
+    source = open_source(tmp_path / "x.npy", cut.whole.inputs[0], ImageOptions(), wide=True)
+    wanted, parts = tmp_path / "a.raw", tmp_path / "b.raw"
+    run_stream(frame, source, wanted, cut=cut, progress=quiet)
+    reads = 4 * len(cut.strips)  # 31 rows, 31, 8 and none
+    with pytest.raises(KeyboardInterrupt, match="62 rows of strip 1 of"):
+        run_stream(frame, Interrupted(source, reads + 2), parts, cut=cut, progress=quiet)
+    run_stream(frame, source, parts, cut=cut, resume=True, progress=quiet)
+    assert wanted.read_bytes() == parts.read_bytes()
+
+
+def test_what_each_column_has_is_not_shared(call: Call) -> None:
+    onnx.save(model(attended, 64, 47), "net.onnx")
+    np.save("x.npy", np.zeros((1, 3, 70, 47), np.float32))
+    words = ("run", "net.onnx", "--stream", "x.npy", "-o", "y.npy", "--columns", "24")
+    message = refused(call(*words, "--passes", "2"))
+    assert "has a result for each column, which strips do not share; leave --columns" in message
