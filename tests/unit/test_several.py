@@ -13,7 +13,7 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.registry import choose_backend
-from csdfgen.errors import InputError, ModelError, ScheduleError
+from csdfgen.errors import InputError, ModelError, PlanError, ScheduleError
 from csdfgen.lowering.program import lower
 from csdfgen.planning.checker import check
 from csdfgen.serving.engine import Engine
@@ -22,6 +22,7 @@ from tests.command import Call, refused
 from tests.emitted import Program
 from tests.models import model, onnxruntime_outputs
 from tests.native_steps import compiler_missing
+from tests.opencl_device import device_missing
 
 RNG = np.random.default_rng(3)
 
@@ -135,6 +136,9 @@ def test_a_function_that_fails_or_is_not_there_is_told() -> None:
     csdfgen.register_function("find", lambda boxes: boxes.fill(0))
     with pytest.raises(ModelError, match="read-only"):
         csdfgen.run(plan, feeds)
+    if not device_missing():
+        with pytest.raises(PlanError, match="functions run on the processor; take backend native"):
+            csdfgen.compile(csdfgen.plan(network, backend="opencl"))
     other = csdfgen.load([FINDER, READER], connect=FIND.replace("find,", "nowhere,"))
     with pytest.raises(InputError, match="'nowhere' is not there; register it with"):
         csdfgen.run(csdfgen.plan(other), feeds)

@@ -41,6 +41,8 @@ class DeviceKernels(NativeKernels):
         self._chosen = parse_ways(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
         super().__init__(_Text(), ways=Ways(exact=True, pairs=not driver.dots, fused=True))  # type: ignore[arg-type]
 
+    in_process = False
+
     def refusal(self, layer: Layer) -> str | None:
         """See `Backend.refusal`."""
         tensors = (*layer.inputs, *layer.outputs)

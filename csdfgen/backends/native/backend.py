@@ -28,7 +28,7 @@ from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode, Phase
-from csdfgen.ops.functions import call_function
+from csdfgen.ops.functions import FUNCTION, call_function
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import (
     ALIGNMENT,
@@ -58,6 +58,9 @@ class NativeKernels:
     shares_memory = True
 
     profile, whole_variants = "native-core", False
+
+    in_process = True
+    """Whether it calls functions of this process."""
 
     def __init__(
         self,
@@ -119,6 +122,8 @@ class NativeKernels:
 
     def refusal(self, layer: Layer) -> str | None:
         """Whatever numpy computes native code does, too."""
+        if layer.op_type == FUNCTION.op_type and not self.in_process:
+            return "functions run on the processor; take backend native or numpy"
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no native kernel"
 
     @property
