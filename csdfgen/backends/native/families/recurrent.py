@@ -105,8 +105,8 @@ class _Recurrent(Family):
         steps, own = min(self._steps(step), -(-_ROWS // self.batch)), self._of_states()
         if (
             self.multiplied
-        ):  # gates of a step, sums as many, hidden values as bytes, their zero point
-            return own + 2 * self._of_gates(1) + self.batch * self.hidden + 1
+        ):  # gates of a step, whose sums are in their place, hidden values as bytes, a zero point
+            return own + self._of_gates(1) + self.batch * self.hidden + 1
         if limit is not None:
             steps = min(steps, (limit - own) // self._of_gates(1))
         return own + self._of_gates(max(1, steps))
@@ -194,7 +194,7 @@ class _Recurrent(Family):
         """What the kernel of an LSTM of bytes reads in some steps."""
         ((view, places),), pad, packed = read, step.workspace, self.packed()
         inputs, wide = self.layer.attributes["hidden_size"], self.gates * self.hidden
-        sums = pad.offset + self._of_states() + self._of_gates(1)
+        sums = pad.offset + self._of_states()
         values = sums + self._of_gates(1)
         zero = values + self.batch * self.hidden
 
