@@ -25,7 +25,7 @@ import numpy as np
 
 from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError
-from csdfgen.lowering.program import Program, lower
+from csdfgen.lowering.program import Alike, Program, lower
 from csdfgen.lowering.segments import Segments
 from csdfgen.model.deferred import compute_array
 from csdfgen.model.describe import format_repr, mebibytes
@@ -201,8 +201,8 @@ class StreamProgram:
         self.constants = {
             one.name: one.constant for one in network.outputs if one.constant is not None
         }
-        self._packed = _Packed()
-        self.segments = Segments.of(self._lower(self._template))
+        self._packed, self._alike = _Packed(), Alike()
+        self.segments = Segments.of(self._lower(self._template, alike=self._alike))
         self.turns = self._find_turns()
         self._ending: tuple[tuple[int, int], tuple[Plan, Segments]] | None = None  # the last one
 
@@ -231,13 +231,20 @@ class StreamProgram:
             found.update(view_bytes(block.values))
         return found.hexdigest()
 
-    def _lower(self, plan: Plan, constants: Constants | None = None) -> Program:
-        """The program of a template. constants: of another one, which it shares."""
+    def _lower(
+        self,
+        plan: Plan,
+        constants: Constants | None = None,
+        alike: Alike | None = None,
+        start: int = 0,
+    ) -> Program:
+        """The program of a template. constants: of another one, which it shares. alike, start: see `lower`."""
         if plan.options.weights == "mapped":
             return lower(plan, self.kernels)
         token = KEEPER.set(self._packed)
         try:
-            return lower(plan, self.kernels, constants or Constants(plan.pools))
+            constants = constants or Constants(plan.pools)
+            return lower(plan, self.kernels, constants, alike, start)
         finally:
             KEEPER.reset(token)
 
@@ -270,24 +277,22 @@ class StreamProgram:
         low, turns = self.plan.template(rows)
         while turns and done - turns * self.turns.count < self.turns.first:
             low, turns = low + self.plan.turn, turns - 1
-        return *self._end_at(low, rows), turns
-
-    def _end_at(self, low: int, rows: int) -> tuple[Plan, Segments]:
-        """A template of `low` rows for the end of a stream of `rows` rows."""
+        start = done - turns * self.turns.count
         key = low, rows if self.plan.counts_rows else low
         if self._ending is None or self._ending[0] != key:
             self._ending = None  # which may be gone before another one is made
-            plan = self.plan.ending(*key)
-            shared = self.segments.program.constants.copy()
-            self._ending = key, (plan, Segments.of(self._lower(plan, shared)))
-        return self._ending[1]
+            plan, shared = self.plan.ending(*key), self.segments.program.constants.copy()
+            alike = Alike() if self.plan.counts_rows else self._alike.copy()
+            program = self._lower(plan, shared, alike, start)
+            self._ending = key, (plan, Segments.of(program))
+        return *self._ending[1], turns
 
     def count_rows(self, rows: int) -> dict[str, int]:
-        """Rows of each output of a stream of so many rows of its first input. Raises as `ending`."""
-        low, turns = self.plan.template(rows)
-        _, segments = self._end_at(low, rows)
-        made = Chunk(turns, 0, len(segments)).rows(segments.made, self.turns.made)
-        return dict(zip(self.outputs, made, strict=True))
+        """Rows of each output of a stream of so many rows of its first input. Raises ModelError or InputError for a number of
+        rows that the network does not take.
+        """
+        outputs = self.plan.read_network(rows).outputs
+        return {one.name: one.tensor.rows for one in outputs if one.tensor is not None}
 
     def open(
         self, resume: bytes | None = None, given: Mapping[str, np.ndarray] = MappingProxyType({})

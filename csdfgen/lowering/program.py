@@ -166,15 +166,23 @@ _KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDi
 """Programs of plans that exist: a plan that is compiled again, once a thread for example, shares its program."""
 
 
-def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> Program:
-    """The program of a plan. constants: to which those of the program are added, where several share them.
+def lower(
+    plan: Plan,
+    kernels: Backend,
+    constants: Constants | None = None,
+    alike: Alike | None = None,
+    start: int = 0,
+) -> Program:
+    """The program of a plan. constants: to which those of the program are added, where several share them. alike: steps that
+    were lowered with these constants, to which others are added. start: feeds of the first input that are done; nothing in
+    front of the last of them has instructions.
 
     Raises what the checker raises for a plan that is not sound; PlanError for a layer that the backend cannot compute,
     named with the reason, and for a step that it cannot compute in its workspace.
     """
     ensure_checked(plan)
     if constants is not None:
-        return _lowered(plan, kernels, constants)
+        return _lowered(plan, kernels, constants, alike, start)
     known = _KNOWN.setdefault(plan, WeakKeyDictionary())
     if kernels not in known:
         lowered = _KEPT[plan.options.weights]
@@ -238,11 +246,17 @@ _LEAST = 1 << 20
 """Bytes of weights below which a file would not be worth it."""
 
 
-def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+def _lowered(
+    plan: Plan,
+    kernels: Backend,
+    constants: Constants,
+    alike: Alike | None = None,
+    start: int = 0,
+) -> Program:
     if KEEPER.get() is None and any(one.rate > 1 for one in plan.network.members):
         token = KEEPER.set(Once())
         try:
-            return _lowered(plan, kernels, constants)
+            return _lowered(plan, kernels, constants, alike, start)
         finally:
             KEEPER.reset(token)
     for layer in plan.conversion.network.layers:
@@ -262,7 +276,7 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         if output.tensor is not None:
             outputs[output.tensor.name].append(output.name)
     instructions: dict[Instruction, int] = {}
-    templates = _Templates(kernels, constants)
+    templates = _Templates(kernels, constants, alike)
 
     def numbered(made: Iterable[Instruction]) -> tuple[int, ...]:
         return tuple([instructions.setdefault(one, len(instructions)) for one in made])
@@ -280,16 +294,18 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         view = addresses.view(plan.conversion.network.conditions[branch], Rows(image, image + 1))
         return Condition(branch, view, taken)
 
+    fed = 0
     for number, (name, phase) in enumerate(plan.order):
         work = conversion.actor[name]
         if work.kind == "input":
             feed = _feed(number, work, phase, addresses)
+            fed += feed.tensor.name == ports[0].name
             firings.append(feed)
             starts = [part.start for part in feed.part] or [0] * len(feed.target.shape)
             port = number_of[feed.tensor.name, feed.image, False]
             move = Move(port, (feed.rows.start, *starts), feed.target, False)
-            code.append(numbered(kernels.lower(move, constants)))
-        elif work.layer is None or name in plan.sharing.silent:
+            code.append(numbered(kernels.lower(move, constants)) if fed >= start else ())
+        elif work.layer is None or name in plan.sharing.silent or fed < start:
             firings.append(None)
             code.append(())
         else:
@@ -309,7 +325,7 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         given = tuple(_deliveries(number, work, phase, outputs, addresses))
         deliveries.append(given)
         stored: tuple[int, ...] = ()
-        for one in given:
+        for one in given if fed >= start else ():
             begin = one.rows.start, *(0,) * len(one.source.shape)
             move = Move(number_of[one.output, one.image, True], begin, one.source, True)
             stored += numbered(kernels.lower(move, constants))
@@ -472,12 +488,16 @@ def make_blocks(step: Step) -> Blocks:
     return Blocks((step.actor, kind, step.phase.images, pad.size, tuple(alike)), tuple(numbers))
 
 
+Alike = dict[Hashable, tuple[Blocks, Sequence[Instruction]]]
+"""The first of the steps that look alike, and its instructions."""
+
+
 class _Templates:
     """Instructions of steps that were lowered so far."""
 
-    def __init__(self, kernels: Backend, constants: Constants) -> None:
+    def __init__(self, kernels: Backend, constants: Constants, first: Alike | None) -> None:
         self._kernels, self._constants = kernels, constants
-        self._first: dict[Hashable, tuple[Blocks, Sequence[Instruction]]] = {}
+        self._first = {} if first is None else first
         self._known: dict[Blocks, Sequence[Instruction]] = {}
 
     def lower(self, step: Step) -> Sequence[Instruction]:

@@ -25,15 +25,15 @@ class Segments:
     """A program in pieces.
 
     starts: first firing of each segment, and the number of all firings behind them. fed, made: how many rows of each input and
-    output are fed and complete before each segment, and behind the last; (segments + 1, inputs or outputs). alike: of each
-    segment what it does; equal for segments that do the same to rows with other numbers.
+    output are fed and complete before each segment, and behind the last; (segments + 1, inputs or outputs). kinds: of each
+    instruction, equal for those that do the same.
     """
 
     program: Program
     starts: Sequence[int]
     fed: np.ndarray
     made: np.ndarray
-    alike: Sequence[Sequence[object]]
+    kinds: Sequence[object]
 
     @classmethod
     def of(cls, program: Program, kinds: Sequence[object] = ()) -> Segments:
@@ -61,9 +61,13 @@ class Segments:
                     fed[number, inputs.index(one.tensor.name)] = one.rows.stop
                 for given in program.deliveries[at]:
                     made[number, outputs.index(given.output)] = given.rows.stop
-        kinds = kinds or _kinds(program)
-        alike = [_alike(program, range(*ends), kinds) for ends in pairwise(starts)]
-        return cls(program, starts, fed, made, alike)
+        return cls(program, starts, fed, made, kinds)
+
+    @cached_property
+    def alike(self) -> list[list[object]]:
+        """What each segment does; equal for segments that do the same to rows with other numbers."""
+        kinds = self.kinds or _kinds(self.program)
+        return [_alike(self.program, range(*ends), kinds) for ends in pairwise(self.starts)]
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -128,10 +128,11 @@ class StreamPlan:
         not take.
         """
         with pause_collection():
-            network, one = self._network(rows), self.phased
+            network, one = self.read_network(rows), self.phased
             return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
 
-    def _network(self, rows: int) -> Network:
+    def read_network(self, rows: int) -> Network:
+        """The network of an image of so many rows. Raises ModelError or InputError if there is none."""
         try:
             return self._at_height(rows)
         except (ModelError, InputError) as error:
@@ -173,7 +174,7 @@ class StreamPlan:
     def _fused(self, rows: int) -> Network:
         """The network of an image, after fusion."""
         one = self.phased
-        return prepare(widen_for_streams(self._network(rows)), one.options, one.kernels).network
+        return prepare(widen_for_streams(self.read_network(rows)), one.options, one.kernels).network
 
     def _is_behind(self, work: ActorWork) -> bool:
         """Whether a layer gives its result behind the last row."""
