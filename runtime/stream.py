@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from csdfgen.backends.registry import choose_backend
-from csdfgen.errors import InputError
+from csdfgen.errors import InputError, ModelError
 from csdfgen.lowering.program import Alike, Program, lower
 from csdfgen.lowering.segments import Segments
 from csdfgen.model.deferred import compute_array
@@ -281,11 +281,18 @@ class StreamProgram:
         key = low, rows if self.plan.counts_rows else low
         if self._ending is None or self._ending[0] != key:
             self._ending = None  # which may be gone before another one is made
-            plan, shared = self.plan.ending(*key), self.segments.program.constants.copy()
+            plan, shared = self._end_at(*key, rows), self.segments.program.constants.copy()
             alike = Alike() if self.plan.counts_rows else self._alike.copy()
             program = self._lower(plan, shared, alike, start)
             self._ending = key, (plan, Segments.of(program))
         return *self._ending[1], turns
+
+    def _end_at(self, low: int, counted: int, rows: int) -> Plan:
+        try:
+            return self.plan.ending(low, counted)
+        except (ModelError, InputError):
+            self.plan.read_network(rows)  # which says it of the whole image
+            raise
 
     def count_rows(self, rows: int) -> dict[str, int]:
         """Rows of each output of a stream of so many rows of its first input. Raises ModelError or InputError for a number of

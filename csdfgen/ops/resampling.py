@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -237,7 +238,7 @@ def _sampling(layer: Layer, axis: int) -> Sampling:
     method = {
         key: value
         for key, value in layer.attributes.items()
-        if key not in ("scales", "extrapolation_value", "roi", "requantize")
+        if key not in ("scales", "extrapolation_value", "roi", "requantize", "streams")
     }
     roi = layer.attributes.get("roi")
     if roi is not None:
@@ -247,8 +248,27 @@ def _sampling(layer: Layer, axis: int) -> Sampling:
         output.shape[axis],
         layer.attributes["scales"][axis],
         precise=source.dtype == "float64",
+        repeats=bool(layer.attributes.get("streams")) and axis == output.row_axis,
         **method,
     )
+
+
+def repeat_positions(layer: Layer) -> Layer:
+    """A layer that resizes rows by a fraction as one that may stream: rows a turn apart have the same weights, where positions
+    in float32 drift by some 1e-4 in a thousand rows. Others stay as they are.
+    """
+    axis = layer.output.row_axis
+    if layer.op_type not in ("Resize", "Upsample") or axis is None:
+        return layer
+    sampling = _sampling(layer, axis)
+    turn = sampling.turn
+    drifts = turn is not None and (turn != sampling.scale or turn.numerator.bit_count() > 1)
+    return replace(layer, attributes={**layer.attributes, "streams": True}) if drifts else layer
+
+
+def has_repeated_positions(layer: Layer) -> bool:
+    """Whether a layer was changed by `repeat_positions`."""
+    return layer.op_type in ("Resize", "Upsample") and "streams" in layer.attributes
 
 
 def _resize_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -286,7 +306,7 @@ def _ends_inside(sampling: Sampling) -> bool:
 
 
 def _row_kind(layer: Layer, row: int) -> Hashable | None:
-    """Weights of the taps of a row, but for the last digits of its position."""
+    """Weights of the taps of a row."""
     k = layer.output.row_axis
     sampling = None if k is None else _sampling(layer, k)
     if sampling is None or sampling.is_identity:
@@ -294,7 +314,7 @@ def _row_kind(layer: Layer, row: int) -> Hashable | None:
     if _follows_height(sampling) or not _ends_inside(sampling):
         return None
     weights = build_taps(sampling).weights
-    return 0 if weights is None else tuple(np.round(weights[:, row], 4).tolist())
+    return 0 if weights is None else tuple(weights[:, row].tolist())
 
 
 def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
@@ -531,6 +551,12 @@ OPERATORS: tuple[Operator, ...] = (RESIZE, UPSAMPLE)
 
 MODES = ("nearest", "linear", "cubic")
 
+_MULTIPLES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+"""Coordinates that do not depend on the length of an axis."""
+
+_MOST = 64
+"""Positions of the original in a turn, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -541,6 +567,7 @@ class Sampling:
         it.
     roi: the part of the original, 0 to 1, that tf_crop_and_resize resizes.
     precise: positions in float64, for float64 tensors.
+    repeats: positions a turn apart have the same fraction.
     """
 
     length: int
@@ -554,6 +581,16 @@ class Sampling:
     antialias: bool = False
     roi: tuple[float, float] = (0.0, 1.0)
     precise: bool = False
+    repeats: bool = False
+
+    @property
+    def turn(self) -> Fraction | None:
+        """The scale, if positions are multiples of it: its denominator is how many of them a turn has of the original, its
+        numerator how many resized ones.
+        """
+        found = Fraction(self.scale).limit_denominator(_MOST)
+        exact = np.float32(found) == np.float32(self.scale)
+        return found if exact and self.coordinates in _MULTIPLES else None
 
     @property
     def is_identity(self) -> bool:
@@ -685,11 +722,15 @@ def build_taps(s: Sampling) -> Taps:
     [[0.25, 0.75, 0.25, 0.75], [0.75, 0.25, 0.75, 0.25]]
     """
     x = np.arange(s.resized, dtype=np.float64 if s.precise else np.float32)
+    moved = np.zeros(s.resized, np.int64)
+    if s.repeats and s.turn is not None:
+        turns, x = np.divmod(x, x.dtype.type(s.turn.numerator))
+        moved = turns.astype(np.int64) * s.turn.denominator
     position = {**COORDINATES, **ROUNDED}[s.coordinates](s, x)
     crops = s.coordinates == "tf_crop_and_resize"
     outside = (position < 0) | (position > s.length - 1) if crops else np.zeros(s.resized, bool)
     if s.mode == "nearest":
-        nearest = ROUNDINGS[s.rounding](s, position)
+        nearest = ROUNDINGS[s.rounding](s, position) + moved
         return Taps(np.clip(nearest, 0, s.length - 1).astype(np.intp)[None], None, outside)
     # The kernel is stretched where antialiasing averages over the input positions of one output
     # position.
@@ -699,7 +740,7 @@ def build_taps(s: Sampling) -> Taps:
     offsets = np.arange(first, 2 - first)[:, None]
     base = np.floor(position)
     weights = kernel(s, ((offsets - (position - base)) * stretch).astype(x.dtype))
-    indices = offsets + base.astype(np.int64)
+    indices = offsets + base.astype(np.int64) + moved
     if s.exclude_outside:
         weights = np.where((indices < 0) | (indices >= s.length), 0, weights)
     total = np.sum(weights, axis=0)

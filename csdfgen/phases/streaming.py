@@ -19,6 +19,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import Mode, stored_rows
 from csdfgen.ops.padding import widen
+from csdfgen.ops.resampling import repeat_positions
 
 _STEP = 64
 """Most output rows after which a rule repeats."""
@@ -166,7 +167,7 @@ def has_end_of_its_own(layer: Layer) -> bool:
 
 def widen_for_streams(network: Network) -> Network:
     """The network with layers that read by one rule, where it costs no more than rows that stay in memory for longer."""
-    return replace(network, layers=tuple(map(widen, network.layers)))
+    return replace(network, layers=tuple(repeat_positions(widen(one)) for one in network.layers))
 
 
 def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obstacle | None:
@@ -185,6 +186,22 @@ def find_stream_obstacle(network: Network, taller: Network | None = None) -> Obs
         reason = found.refuse(layer) or _compare(layer, other)
         if reason:
             return Obstacle(layer.name, reason, found.find_way_out(layer))
+    return None
+
+
+def find_change(network: Network, other: Network) -> Obstacle | None:
+    """The first layer that computes rows otherwise in an image of another height, or None. other: the same model, whose
+    layers stream.
+    """
+    layers = {one.name: one for one in network.layers}
+    for layer in other.layers:
+        reason = (
+            _compare(layers[layer.name], layer)
+            if layer.name in layers
+            else "is not there at another height"
+        )
+        if reason:
+            return Obstacle(layer.name, reason, FIXED_HEIGHT)
     return None
 
 
@@ -251,9 +268,25 @@ def _compare(layer: Layer, other: Layer) -> str | None:
     if any(_settings(a) != _settings(b) or _constants_differ(a, b) for a, b in pairs):
         return "has constants or settings that depend on the height"
     rule, taller = find_row_rule(layer), find_row_rule(other)
-    if not isinstance(taller, RowRule) or rule in (None, taller):
-        return taller if isinstance(taller, str) else None
-    return "reads other rows at another height"
+    if not isinstance(taller, RowRule):
+        return taller
+    same = rule == taller or _follows(layer, taller)  # of few rows, another rule may be seen
+    return None if same else "reads other rows at another height"
+
+
+def _follows(layer: Layer, rule: RowRule) -> bool:
+    """Whether a layer of a low image computes all rows by a rule for which it is known that they can be, because what they read
+    by it is there.
+    """
+    heights = [one.rows for one in layer.inputs if one is not None]
+    for row in range(layer.output.rows):
+        reads = rule.read(row)
+        operands = zip(reads, rule.moves, heights, strict=True)
+        there = all(one is None or not by or one[1] <= height for one, by, height in operands)
+        within = _is_within(read_rows(layer, row), reads, rule.moves)
+        if there and not (within and _find_kinds(layer, row) == rule.kinds[row % rule.step]):
+            return False
+    return True
 
 
 def _settings(layer: Layer) -> dict[str, Any]:

@@ -27,11 +27,13 @@ from csdfgen.model.network import HEIGHTS, AtHeight, Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
+from csdfgen.ops.resampling import has_repeated_positions
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import AUTO_PIXELS, BOARD_PIXELS
 from csdfgen.phases.passes import reduce_pixels, split_passes
 from csdfgen.phases.streaming import (
     FIXED_HEIGHT,
+    find_change,
     find_stream_obstacle,
     has_end_of_its_own,
     widen_for_streams,
@@ -132,9 +134,9 @@ class StreamPlan:
             return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
 
     def read_network(self, rows: int) -> Network:
-        """The network of an image of so many rows. Raises ModelError or InputError if there is none."""
+        """The network of an image of so many rows. Raises ModelError or InputError for a height that the network does not take."""
         try:
-            return self._at_height(rows)
+            return self._checked(rows)
         except (ModelError, InputError) as error:
             more = self._next_height(rows)
             if more is None:
@@ -142,11 +144,22 @@ class StreamPlan:
             message = f"images of {rows} rows do not fit, those of {more} do: {error.message}"
             raise ModelError(message, where=error.where) from error
 
+    def _checked(self, rows: int) -> Network:
+        """The network of an image whose layers compute rows as those of the image in which the order was found, because rows of
+        it are computed before it is known how many there are.
+        """
+        network, one = self._at_height(rows), self.phased
+        fused = prepare(widen_for_streams(network), one.options, one.kernels).network
+        change = find_change(fused, self.network)
+        if change is not None:
+            raise ModelError(f"layer '{change.layer}' {change.reason}")
+        return network
+
     def _next_height(self, rows: int) -> int | None:
         """The next multiple of a power of two that the network takes, as strides make it, or None."""
         for step in (2**k for k in range(1, 11)):
             try:
-                return self._at_height(-(-rows // step) * step).inputs[0].rows
+                return self._checked(-(-rows // step) * step).inputs[0].rows
             except (ModelError, InputError):
                 continue
         return None
@@ -187,6 +200,9 @@ class StreamPlan:
         """The plan of an image of so many rows that has turns in its middle once (`Turns`); the whole one, if there are not
         enough. Raises as `at`.
         """
+        for layer in self.network.layers:
+            if has_repeated_positions(layer):  # which are not onnxruntime's so far down
+                raise PlanError(f"rows of layer '{layer.name}' depend on their numbers")
         turn = self.joined * self.turn
         more = (rows - self.least) // turn - 1
         if more < 1:
