@@ -134,7 +134,7 @@ class StreamPlan:
             return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
 
     def read_network(self, rows: int) -> Network:
-        """The network of an image of so many rows. Raises ModelError or InputError for a height that the network does not take."""
+        """The network of an image of so many rows. Raises as `at`."""
         try:
             return self._checked(rows)
         except (ModelError, InputError) as error:
