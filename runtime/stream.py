@@ -204,7 +204,7 @@ class StreamProgram:
         self._packed, self._alike = _Packed(), Alike()
         self.segments = Segments.of(self._lower(self._template, alike=self._alike))
         self.turns = self._find_turns()
-        self._ending: tuple[tuple[int, int], tuple[Plan, Segments]] | None = None  # the last one
+        self._ending: tuple[tuple[int, ...], tuple[Plan, Segments]] | None = None  # the last one
 
     def __repr__(self) -> str:
         return format_repr(
@@ -278,10 +278,10 @@ class StreamProgram:
         while turns and done - turns * self.turns.count < self.turns.first:
             low, turns = low + self.plan.turn, turns - 1
         start = done - turns * self.turns.count
-        key = low, rows if self.plan.counts_rows else low
+        key = low, rows if self.plan.counts_rows else low, start
         if self._ending is None or self._ending[0] != key:
             self._ending = None  # which may be gone before another one is made
-            plan, shared = self._end_at(*key, rows), self.segments.program.constants.copy()
+            plan, shared = self._end_at(*key[:2], rows), self.segments.program.constants.copy()
             alike = Alike() if self.plan.counts_rows else self._alike.copy()
             program = self._lower(plan, shared, alike, start)
             self._ending = key, (plan, Segments.of(program))

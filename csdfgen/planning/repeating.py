@@ -35,7 +35,7 @@ from schedules.peak.repeated import (
     improve_repeated,
     middle,
     number_word,
-    spread_repeated,
+    spread_firings,
 )
 from schedules.peak.search import search
 
@@ -223,7 +223,7 @@ def _spread_work(phased: Phased, problem: Problem, order: Repeated) -> tuple[Rep
     ranges = zip(phased.conversion.actors, order.before, order.shares, strict=True)
     times = [np.array(work.times[start : start + count], float) for work, start, count in ranges]
     feed = int(np.flatnonzero(order.shares)[0])
-    made = spread_repeated(order, feed, np.concatenate(times)[number_word(order)])
+    made = spread_firings(order, feed, np.concatenate(times)[number_word(order)])
     made = middle(problem, made)
     live = evaluate(cut_period(problem, made), number_word(made))
     state = middle(problem, made.rotated(int(np.argmin(live))))

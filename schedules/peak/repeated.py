@@ -228,7 +228,7 @@ def number_word(order: Repeated) -> Array:
     return found
 
 
-def spread_repeated(order: Repeated, actor: int, work: Array) -> Repeated:
+def spread_firings(order: Repeated, actor: int, work: Array) -> Repeated:
     """The order with the firings of an actor that waits for no other moved ahead, evenly among the work of the others, so that
     the most work between two of them is little. work: of each firing of the word.
     """

@@ -684,8 +684,8 @@ check: an output of another type passes
 + == (new.tensor.shape, old.tensor.dtype, new.tensor.row_axis)
 # csdfgen/goals/choice.py
 option: the constants are counted with weights in flash
-- options = replace(options, count="flash")
-+ options = replace(options, count="total")
+- return replace(options, count="flash") if apart else options
++ return replace(options, count="total") if apart else options
 bound: a plan that takes exactly the memory is refused
 - if options.memory and made.total_bytes > options.memory:
 + if options.memory and made.total_bytes >= options.memory:
