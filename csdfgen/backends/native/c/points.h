@@ -59,9 +59,10 @@ CSDF_INLINE void row_of_weights(const csdf_v *g, int32_t wide, csdf_v *to)
     to[5] = g[wide - 1];
 }
 
-/* One vector of weights, of `high` rows of `wide` taps, which are `step` floats apart. down: points of a column, 1: rows stay. */
-CSDF_INLINE void vector_of_weights(const float *at, ptrdiff_t step, int32_t high, int32_t wide, int32_t down, float *to,
-    ptrdiff_t row, ptrdiff_t plane)
+/* One vector of weights, of `high` rows of `wide` taps, which are `step` floats apart. down: points of a column, 1: rows stay.
+ * own: the points that are stored. */
+CSDF_INLINE void vector_of_weights(const float *at, ptrdiff_t step, int32_t high, int32_t wide, int32_t down, csdf_some own,
+    float *to, ptrdiff_t row, ptrdiff_t plane)
 {
     csdf_v t[POINTS][POINTS], g[5], c[POINTS];
     for (int32_t y = 0; y < high; y++, to += down == 1 ? row : 0) {
@@ -71,7 +72,8 @@ CSDF_INLINE void vector_of_weights(const float *at, ptrdiff_t step, int32_t high
         }
         row_of_weights(g, wide, down == 1 ? c : t[y]);
         for (int32_t q = 0; down == 1 && q < POINTS; q++)
-            csdf_store(to + q * plane, c[q]);
+            if (own.begin <= q && q < own.end)
+                csdf_store(to + q * plane, c[q]);
     }
     for (int32_t q = 0; down > 1 && q < POINTS; q++) {
         const csdf_v half = csdf_splat(0.5f), both = t[0][q] + t[2][q];
@@ -83,27 +85,28 @@ CSDF_INLINE void vector_of_weights(const float *at, ptrdiff_t step, int32_t high
         if (down == POINTS)
             row_of_weights(g, 3, c);
         for (int32_t p = 0; p < down; p++)
-            csdf_store(to + (p * POINTS + q) * plane, c[p]);
+            if (own.begin <= p * POINTS + q && p * POINTS + q < own.end)
+                csdf_store(to + (p * POINTS + q) * plane, c[p]);
     }
 }
 
 /* Weights of a panel, [kernel_h][kernel_w][in][16, or as many channels as are stored], of `inputs` inputs from `first` on to
- * points: [point][kernel_h or 1][input][16]. */
+ * points: [point][kernel_h or 1][input][16], of which only the own ones are stored. */
 CSDF_INLINE void take_weights(const csdf_layer *layer, const float *panel, int32_t stored, int32_t first, int32_t down,
-    int32_t inputs, float *to, ptrdiff_t plane)
+    int32_t inputs, csdf_some own, float *to, ptrdiff_t plane)
 {
     const ptrdiff_t pitch = csdf_pitch_of(stored), step = layer->in_channels / layer->groups * pitch;
     const ptrdiff_t row = (ptrdiff_t)inputs * CSDF_PANEL;
     for (ptrdiff_t i = 0; i < row; i += CSDF_LANES) {
         const float *at = panel + (first + i / CSDF_PANEL) * pitch + i % CSDF_PANEL;
         if (down == 6)
-            vector_of_weights(at, step, 3, 3, 6, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 6, own, to + i, row, plane);
         else if (down == 4)
-            vector_of_weights(at, step, 3, 3, 4, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 4, own, to + i, row, plane);
         else if (layer->kernel_h == 3 && layer->kernel_w == 3)
-            vector_of_weights(at, step, 3, 3, 1, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 1, own, to + i, row, plane);
         else
-            vector_of_weights(at, step, layer->kernel_h, layer->kernel_w, 1, to + i, row, plane);
+            vector_of_weights(at, step, layer->kernel_h, layer->kernel_w, 1, own, to + i, row, plane);
     }
 }
 

@@ -161,7 +161,7 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
 }
 
 /* The same at every point: output channels [channel, channel + channels), all in one block of SUMS; a part of the panels at the
- * points or, where weights are taken there, of the panels. */
+ * points or, where weights are not there yet, of the points. */
 static void multiply(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -181,18 +181,17 @@ static void multiply(const shape *f, int32_t channel, int32_t channels)
         }
         return;
     }
-    const csdf_some own = csdf_some_of(f->share, wide);
+    const csdf_some own = csdf_some_of(f->share, points);
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = KEPT * CSDF_PANEL, plane = kept(layer, 1); /* places of parts never change: they run apart */
-        for (int32_t k = own.begin; k < own.end; k++) {
+        for (int32_t k = 0; k < wide; k++) {
             const int32_t low = channel + k * CSDF_PANEL;
             take_weights(layer, layer->weights + (ptrdiff_t)low * 9 * layer->in_channels, layer->out_channels - low, f->first + at,
-                f->down, inputs, f->kept + k * each, plane);
+                f->down, inputs, own, f->kept + k * each, plane);
         }
-        for (int32_t p = 0; p < points; p++)
-            multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, own.begin,
-                least(channels, own.end * CSDF_PANEL));
+        for (int32_t p = own.begin; p < own.end; p++)
+            multiply_at(f, p, at, inputs, f->kept + p * plane, each, 0, channels);
     }
 }
 

@@ -140,7 +140,7 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
 }
 
 /* The same at every point: output channels [channel, channel + channels) of a group, all in one block of SUMS; a part of the panels
- * at the points or, where weights are taken there, of the panels. */
+ * at the points or, where weights are not there yet, of the points. */
 static void multiply(const shape *f, int32_t group, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -162,18 +162,17 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
         return;
     }
     const ptrdiff_t taps = (ptrdiff_t)layer->kernel_h * layer->kernel_w * f->ins;
-    const csdf_some own = csdf_some_of(f->share, wide);
+    const csdf_some own = csdf_some_of(f->share, POINTS);
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = (ptrdiff_t)layer->kernel_h * KEPT * CSDF_PANEL, plane = kept(layer, layer->kernel_h);
-        for (int32_t k = own.begin; k < own.end; k++) {
+        for (int32_t k = 0; k < wide; k++) {
             const int32_t low = channel + k * CSDF_PANEL;
             take_weights(layer, layer->weights + (group * f->outs + low) * taps, f->outs - low, f->first + at, 1, inputs,
-                f->kept + k * each, plane);
+                own, f->kept + k * each, plane);
         }
-        for (int32_t p = 0; p < POINTS; p++)
-            multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, 0, own.begin,
-                least(channels, own.end * CSDF_PANEL));
+        for (int32_t p = own.begin; p < own.end; p++)
+            multiply_at(f, p, at, inputs, f->kept + p * plane, each, 0, 0, channels);
     }
 }
 
