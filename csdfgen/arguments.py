@@ -26,7 +26,7 @@ _TYPES: Mapping[str, Any] = {
     "bytes": bytes, "float": Real, "int": Integral, "str": str,
 }  # fmt: skip
 _WORDS = {
-    "Backend": "a backend", "Callable": "a function", "Cost": "a cost", "CsdfGraph": "a graph",
+    "Backend": "a backend", "Callable": "a function", "Cost": "a cost", "CsdfGraph": "a graph", "Cut": "an image in strips",
     "ExportedProgram": "an exported program", "Iterable": "an iterable", "Mapping": "a mapping",
     "ModelProto": "an onnx.ModelProto", "Module": "a module of torch", "Network": "a network", "PathLike": "a path",
     "list": "a list of them", "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans",

@@ -161,10 +161,7 @@ def find_program_file(command: Run, asked: Asked) -> Path | None:
     if not model.startswith("zoo:"):
         model = str(Path(model).absolute())
     options = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
-    sizes = sorted((name, one.shape) for name, one in asked.example.items())
-    parts = repr(
-        [model, options, sizes, asked.batch, asked.table, command.threads, *_surroundings()]
-    )
+    parts = repr([model, options, asked.batch, asked.table, command.threads, *_surroundings()])
     name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     with suppress(ToolError):
         return get_folder("programs") / f"{name}.csdfgen"
@@ -185,8 +182,13 @@ def _surroundings() -> Iterator[Any]:
                     yield folder, name, found.st_size, found.st_mtime_ns
 
 
+def example_sizes(asked: Asked) -> dict[str, list[int]]:
+    """The sizes of what is fed, for free ones of a model (JSON)."""
+    return {name: [*one.shape] for name, one in asked.example.items()}
+
+
 def run_kept(
-    command: Run, path: Path
+    command: Run, path: Path, asked: Asked
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, np.ndarray]] | None:
     """Execute frames of the program of the cache; the report as in the first run, with what was measured now, what is said
     besides, and the outputs. None if there is no program of the model as it is now. Raises InputError.
@@ -199,6 +201,9 @@ def run_kept(
         same = all(read_state(file) == was for file, was in frame.about["files"].items())
     except (CsdfgenError, OSError):  # damaged, or without its model
         same = False
+    if same and frame.about["sizes"] not in ({}, example_sizes(asked)):
+        release(path)
+        return None
     if not same:
         release(path)
         path.unlink(missing_ok=True)

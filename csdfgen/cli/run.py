@@ -237,7 +237,7 @@ class Run(Command):
             self._run_front(asked)
         else:
             place = find_program_file(self, asked)
-            kept = place and run_kept(self, place)
+            kept = place and run_kept(self, place, asked)
             if not kept:
                 self._run_plan(asked, place)
                 return
@@ -260,7 +260,7 @@ class Run(Command):
 
         import runtime
         from csdfgen.backends.registry import choose_backend
-        from csdfgen.cli.compiled import keep
+        from csdfgen.cli.compiled import keep, example_sizes
         from csdfgen.cli.models import input_formats
         from csdfgen.cli.show import (  # fmt: skip
             describe_mapping,
@@ -344,7 +344,14 @@ class Run(Command):
             integers = any("int" in tensor.dtype for tensor in network.inputs)
             known = input_formats(self.model) if integers else {}
             formats = {name: [one.dtype, one.scale, one.zero_point] for name, one in known.items()}
-            of_run = {"report": values, "told": told, "files": files, "formats": formats}
+            sizes = example_sizes(asked) if network.sized else {}
+            of_run = {
+                "report": values,
+                "told": told,
+                "files": files,
+                "formats": formats,
+                "sizes": sizes,
+            }
             keep(place, runtime.compile(plan, threads=self.threads), of_run)
 
     def _run_front(self, asked: Asked) -> None:

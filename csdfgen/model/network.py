@@ -362,6 +362,7 @@ class Network(Pickled):
     places: name of an If -> where its node is in the file (`reading.onnx_graph.Place`).
     members: the networks that it consists of, where these are several (`reading.several`).
     at_height: the network for images of so many rows of its first input, read from the same file; None if it is of no file.
+    sized: whether inputs have sizes of an example, which the file leaves free.
     """
 
     name: str
@@ -380,6 +381,7 @@ class Network(Pickled):
     )
     members: tuple[Member, ...] = ()
     at_height: AtHeight | None = field(default=None, repr=False)
+    sized: bool = False
 
     def _facts(self) -> dict[str, object]:
         return {

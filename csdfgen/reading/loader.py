@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,17 +132,17 @@ def load(
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
             if any(one.op_type in STORING for one in graph.operations):
                 graph = fold_constants(fuse_dequantized(fuse_four_bits(graph)), folder)
-            sizes = input_shapes(
-                graph,
-                {} if shapes is None else shapes,
-                batch,
-                {} if example is None else _shapes_of(example),
-                HEIGHTS[0] if endless else None,
-            )
+            asked = {} if shapes is None else shapes
+            examples = {} if example is None else _shapes_of(example)
+            sizes = input_shapes(graph, asked, batch, examples, HEIGHTS[0] if endless else None)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
-        found = replace(_as_rows(file, graph, folder, sizes), fixed=MappingProxyType(fixed))
+        found = replace(
+            _as_rows(file, graph, folder, sizes),
+            fixed=MappingProxyType(fixed),
+            sized=bool(examples) and not _is_same(sizes, graph, asked, batch),
+        )
         if not isinstance(source, str | os.PathLike):
             return found
         return replace(found, at_height=read_heights(source, found, weights))
@@ -155,6 +156,15 @@ def _shapes_of(example: Any) -> dict[str, Shape]:
     """Shapes of arrays by input name, "" for the only input."""
     arrays = example if isinstance(example, Mapping) else {"": example}
     return {name: np.shape(array) for name, array in arrays.items()}
+
+
+def _is_same(
+    sizes: Mapping[str, Shape], graph: Graph, asked: AskedShapes, batch: int | None
+) -> bool:
+    """Whether inputs have these sizes without an example."""
+    with suppress(ModelError):
+        return sizes == input_shapes(graph, asked, batch)
+    return False
 
 
 def _load_several(

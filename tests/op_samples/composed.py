@@ -608,11 +608,11 @@ def _tables() -> list[Sample]:
 WITHOUT_A_REFERENCE = frozenset(
     {
         *("BiasAdd", "BiasSplitGelu", "Constant", "GroupNorm", "Scan", "SkipGroupNorm"),
-        "com.microsoft.SwiGLU",
+        *("com.microsoft.SwiGLU", "csdfgen.Function"),
     }
 )
-"""Operators that onnxruntime does not compute on a CPU, Constant, which has no operand, and Scan, which has a body; they
-have tests of their own.
+"""Operators that onnxruntime does not compute on a CPU, Constant, which has no operand, Scan, which has a body, and
+functions of the user; they have tests of their own.
 """
 
 SAMPLES: list[Sample] = [

@@ -502,6 +502,7 @@ def test_a_wrong_argument_is_one_line_that_names_it(name: str, net: Network, pla
     x = {"x": np.zeros((1, 3, 16, 12), np.float32)}
     good = {"network": net, "graph": csdfgen.convert(net), "plan": plan, "path": "out.xml"}
     good |= {"model": "net.onnx", "source": "net.onnx", "inputs": x, "x": x, "requests": [1]}
+    good |= {"name": "find", "function": max}
     needed = [one.name for one in signature.parameters.values() if one.default is one.empty]
     if "table" in needed:
         good["table"] = csdfgen.plan_table(net, requests=[1])

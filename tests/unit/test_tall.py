@@ -37,7 +37,7 @@ native = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() 
 @pytest.fixture(autouse=True)
 def _low(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small networks have few firings."""
-    monkeypatch.setattr(choice, "_TALL", 200)
+    monkeypatch.setattr(choice, "_TALL", 70)
 
 
 def stored(folder: Path, name: str, height: int = HEIGHT) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -200,14 +200,16 @@ class NativeBound:
 
     def _chained(self, numbers: Sequence[int]) -> Call:
         """One call for instructions of native code that follow each other."""
-        order, sections = arrange_sections(numbers, self._spans, self._touched)
-        table: Any = np.ascontiguousarray(self._records[order])
         if self._team is None:
+            spans = (span for number in numbers for span in self._spans[number])
+            table: Any = np.ascontiguousarray(self._records[[*chain.from_iterable(spans)]])
             # the argument keeps the table alive
             return self._library.run, (
                 (ctypes.c_char * table.nbytes).from_buffer(table),
                 len(table),
             )
+        order, sections = arrange_sections(numbers, self._spans, self._touched)
+        table = np.ascontiguousarray(self._records[order])
         return self._team.sections(get_address(table), sections, table)
 
     def sliced(self, numbers: Sequence[int]) -> Callable[[int, int], None] | None:
