@@ -260,7 +260,7 @@ class Run(Command):
 
         import runtime
         from csdfgen.backends.registry import choose_backend
-        from csdfgen.cli.compiled import keep, example_sizes
+        from csdfgen.cli.compiled import example_sizes, keep
         from csdfgen.cli.models import input_formats
         from csdfgen.cli.show import (  # fmt: skip
             describe_mapping,
