@@ -30,11 +30,10 @@ from csdfgen.lowering.segments import Segments
 from csdfgen.model.deferred import compute_array
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
-from csdfgen.phases.streaming import has_end_of_its_own
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.streams import StreamPlan
+from csdfgen.planning.streams import StreamPlan, count_held
 from csdfgen.program.instructions import KEEPER, Constants, view_bytes
-from csdfgen.program.steps import Backend, Step
+from csdfgen.program.steps import Backend
 from runtime.bound import BoundProgram, add_guards
 from runtime.kept_state import pack_state, unpack_state
 from runtime.segments import Runner
@@ -259,16 +258,8 @@ class StreamProgram:
         """Rows of the first input that wait for further ones, or for the end: a layer may end by rows that are there already, and
         computes its last ones in another way.
         """
-        one = self.segments
-        last = [
-            at
-            for at, step in enumerate(one.program.firings)
-            if isinstance(step, Step) and step.phase.last and has_end_of_its_own(step.layer)
-        ]
-        if not last:
-            return 0
-        segment = int(np.searchsorted(one.starts, last[0], side="right")) - 1
-        return int(one.fed[-1, 0] - one.fed[segment, 0]) + self.plan.period
+        held = count_held(self._template)
+        return held and held + self.plan.period
 
     def ending(self, rows: int, done: int) -> tuple[Plan, Segments, int]:
         """(template, its segments, turns that are left out) for the end of a stream of so many rows, so many of whose segments
