@@ -7,12 +7,10 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -31,6 +29,7 @@ from schedules import schedule as files
 from schedules.demand import POLICIES, firing_order, firing_orders
 from schedules.order import strongly_connected_components, topological_order
 from schedules.schedule import Loop, Run, compact_loops, expand, format_loops
+from tests.counting import count_calls
 from tests.graphs import convolution, ring
 
 
@@ -303,23 +302,17 @@ def calls_of(height: int) -> int:
         for i in range(49)
     )
     graph = add_serial_loops(CsdfGraph("chain", actors, channels))
-    count = 0
 
-    def counted(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counted)
-    try:
+    def ordered() -> Schedule:
         schedule = demand_driven(graph)
         check(graph, schedule)
-        firings = expand(compact_loops(schedule.firings))
-    finally:
-        sys.setprofile(None)
-    assert firings == schedule.firings
+        assert expand(compact_loops(schedule.firings)) == schedule.firings
+        return schedule
+
+    calls, schedule = count_calls(ordered)
     assert len(schedule.firings) == 50 * height
     assert max(schedule.capacities.values()) == 2
-    return count
+    return calls
 
 
 @pytest.mark.networks

@@ -222,10 +222,9 @@ def test_answers_behind_their_deadlines_are_counted(held: Engine) -> None:
 
 def test_hopeless_requests_are_refused_at_once(service: Service, times: Times) -> None:
     with Engine(service, times=times) as engine:
-        start = time.perf_counter()
         with pytest.raises(RefusedError, match="cannot be there within"):
             engine.submit(IMAGES[:9], deadline=1e-6).result(20)
-        assert time.perf_counter() - start < 1
+        assert not engine.counts["stages"]
     with pytest.raises(ClosedError):
         engine.submit(IMAGES[:1])
 

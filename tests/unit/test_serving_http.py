@@ -540,10 +540,11 @@ def test_bfloat16_and_large_answers_are_served() -> None:
 
 
 def test_hopeless_requests_are_answered_503_at_once(server: Running) -> None:
-    start = time.perf_counter()
+    counts = server.repository.engines["small"].counts
+    stages = counts["stages"]
     status, answer, _ = server.infer("small", *binary_request(IMAGES[:9], timeout=1))
     assert status == 503 and "cannot be there" in answer["error"]
-    assert time.perf_counter() - start < 1
+    assert counts["stages"] == stages
 
 
 def raw(port: int, data: bytes, wait: float = 3.0) -> bytes:
@@ -664,7 +665,7 @@ def test_one_client_cannot_take_all_connections(folder: Path) -> None:
 
 
 def wait_until(holds: Any) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 100
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -44,14 +44,14 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
+def gone(pid: int, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while alive(pid) and time.monotonic() < end:
         time.sleep(0.01)
     return not alive(pid)
 
 
-def read_pid(path: Path, seconds: float = 10.0) -> int:
+def read_pid(path: Path, seconds: float = 60.0) -> int:
     """The number that a program writes into a file."""
     end = time.monotonic() + seconds
     while not (path.exists() and path.read_text().strip()):
@@ -110,10 +110,10 @@ def test_timeout_kills_children_too(program: Write, tmp_path: Path) -> None:
     start = time.monotonic()
     with pytest.raises(
         ToolError,
-        match=r"some tool: gave no answer in 0.5 s and was stopped; --timeout gives it more",
+        match=r"some tool: gave no answer in 3 s and was stopped; --timeout gives it more",
     ):
-        run_program([program(PARENT.format(file=str(file), rest="time.sleep(600)"))], tmp_path, 0.5)
-    assert time.monotonic() - start < 10
+        run_program([program(PARENT.format(file=str(file), rest="time.sleep(600)"))], tmp_path, 3)
+    assert time.monotonic() - start < 300  # of the child's 600
     assert gone(read_pid(file))
 
 
@@ -123,7 +123,7 @@ def test_children_that_outlive_the_program_are_killed(program: Write, tmp_path: 
     start = time.monotonic()
     done = run_program([program(PARENT.format(file=str(file), rest=rest))], tmp_path, 60)
     assert (done.exit_code, done.stdout) == (0, "done\n")
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 300
     assert gone(read_pid(file))
 
 
