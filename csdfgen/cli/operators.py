@@ -36,6 +36,14 @@ _WRITTEN_OUT = (
 )
 
 
+STRUCTURES = {
+    "row-phased": "a phase writes a slab of output rows and needs only the input rows of its window",
+    "accumulating": "a phase adds a slab of input rows to a state of the output's size; the last phase completes it",
+    "whole": "a single phase computes all rows, and needs memory for the whole tensor",
+}
+"""How an operator divides into phases -> what that means."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operators(Command):
     """List the supported ONNX operators, or show the attributes, defaults, phases and notes of one."""
@@ -51,7 +59,6 @@ class Operators(Command):
         """List the operators, or show one. Raises InputError for a name that is not among them."""
         from csdfgen.ops import OPERATORS
         from csdfgen.ops.base import onnx_page
-        from csdfgen.ops.page import facts
         from csdfgen.reading.folding import FOLDED_ONLY
         from csdfgen.reading.sequences import SEQUENCES
         from csdfgen.reading.unrolling import UNROLLED
@@ -93,8 +100,6 @@ def _look_up(name: str, known: list[str]) -> str:
 
 
 def _list(operators: list[Operator], at_loading: list[str]) -> None:
-    from csdfgen.ops.page import STRUCTURES
-
     rows = (
         (one.op_type, str(one.since), one.structure, dim_text(", ".join(sorted(one.attributes))))
         for one in operators
@@ -109,8 +114,6 @@ def _list(operators: list[Operator], at_loading: list[str]) -> None:
 
 
 def _show(operator: Operator) -> None:
-    from csdfgen.ops.page import STRUCTURES, default_text
-
     attributes = sorted(operator.attributes.items())
     rows = ((name, default_text(value)) for name, value in attributes)
     places = ", ".join(map(str, sorted(operator.constant_inputs)))
@@ -130,3 +133,36 @@ def _show(operator: Operator) -> None:
         *[f"notes:     {operator.notes}"] * bool(operator.notes),
         f"ONNX:      {operator.url}",
     )
+
+
+def facts(operator: Operator) -> dict[str, Any]:
+    """An operator as JSON values; of an attribute that must be given, no default."""
+    from csdfgen.ops.base import REQUIRED
+
+    return {
+        "operator": operator.op_type,
+        "since": operator.since,
+        "phases": operator.structure,
+        "constants": sorted(operator.constant_inputs),
+        "attributes": {
+            name: {"required": True} if value is REQUIRED else {"required": False, "default": value}
+            for name, value in sorted(operator.attributes.items())
+        },
+        "notes": operator.notes,
+        "url": operator.url,
+    }
+
+
+def default_text(default: object) -> str:
+    """The default of an attribute as people read it; empty for none.
+
+    >>> default_text(0.1), default_text("NOTSET"), default_text(None)
+    ('0.1', "'NOTSET'", '')
+    """
+    from csdfgen.ops.base import REQUIRED
+
+    if default is REQUIRED:
+        return "required"
+    if default is None:
+        return ""
+    return f"{default:.7g}" if isinstance(default, float) else repr(default)

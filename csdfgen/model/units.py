@@ -59,21 +59,6 @@ def parse_energy(value: object, name: str = "energy") -> float:
     return _amount(value, name, ENERGIES, "J", "joules", 0, _MOST_JOULES)
 
 
-def parse_memories(fast: object, slow: object) -> tuple[int, int]:
-    """Bytes of a fast and a slow memory. Raises InputError if the fast one is larger.
-
-    >>> parse_memories("256KiB", "8MiB")
-    (262144, 8388608)
-    """
-    sizes = parse_size(fast, "fast"), parse_size(slow, "slow")
-    if sizes[0] > sizes[1]:
-        raise InputError(
-            f"{option('fast')} of {sizes[0]:,} bytes is larger than {option('slow')} of {sizes[1]:,}; "
-            "exchange them, or plan for the fast memory alone"
-        )
-    return sizes
-
-
 def _amount(
     value: object, name: str, units: Mapping[str, float], plain: str, of: str, low: int, high: float
 ) -> float:

@@ -940,7 +940,7 @@ bound: a channel that is full counts as room
 bound: a printed number that is off by more counts as the same
 - near = abs(self.ours - self.printed) <= self.within
 + near = abs(self.ours - self.printed) <= 2 * self.within
-# csdfgen/paper/formulas/experts.py
+# benchmarks/expert_gate.py
 lost: the shares of experts that were chosen do not add up to 1
 - return best, kept / kept.sum(axis=-1, keepdims=True)
 + return best, kept
@@ -973,7 +973,7 @@ check: two channels of one name are accepted
 stale: points that are known are planned again
 - left = [key for key in by_key if key not in known]
 + left = list(by_key)
-# csdfgen/demo/centerface.py
+# demo/centerface.py
 check: pictures of any width are taken
 - if height % MULTIPLE or width % MULTIPLE:
 + if height % MULTIPLE:

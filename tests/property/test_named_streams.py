@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import onnx
@@ -10,8 +11,8 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
+from demo.centerface import model_file
 from runtime.stream import StreamProgram
 from tests.builder import reference
 from tests.named_streams import STREAMS
@@ -23,13 +24,12 @@ from tests.ways import ALL, some
 SMALL = ("cnn5", "TCN", "keyword spotter")
 
 CASES = [
-    (name, kind)
+    (name, kind, backend)
     for number, name in enumerate(STREAMS)
-    for kind in (
-        ("float32", "int8") if ALL or name in SMALL else (("float32", "int8")[number % 2],)
-    )
+    for place, (kind, backend) in enumerate(product(("float32", "int8"), COMPUTED_BY))
+    if ALL or name in SMALL or place == number % (2 * len(COMPUTED_BY))
 ]
-"""Every network in one of the two types; small ones, and all where everything is tested, in both."""
+"""Every network in one type on one backend; small ones, and all where everything is tested, in both on each."""
 
 COLUMNS = 32
 """Of an image: a multiple of all strides."""
@@ -60,8 +60,7 @@ def heights(frame: StreamProgram, step: int, seed: int) -> list[int]:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("backend", COMPUTED_BY)
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind", "backend"), CASES)
 def test_streams_are_images_in_parts(name: str, kind: str, backend: str) -> None:
     """Bit for bit what the image's own plan computes, which is what onnxruntime does."""
     frame = program(name, kind, backend)

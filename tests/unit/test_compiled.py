@@ -31,6 +31,7 @@ from tests.command import Call, python, refused
 from tests.models import model as of_text
 from tests.quantized_models import of_zoo
 from tests.small_models import branched, residual_classifier, two_inputs
+from tests.ways import some
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "run_compiled.c"
@@ -264,7 +265,7 @@ def variants(value: Any) -> Iterator[Any]:
 def test_false_descriptions_do_no_harm(call: Call, either: Path, tmp_path: Path) -> None:
     data, codes = either.read_bytes(), set[int]()
     about = data[data.index(b'{"network"') :].partition(b"\0")[0]
-    for number, one in enumerate([[], 1, *variants(json.loads(about))]):
+    for number, one in enumerate([[], 1, *variants(json.loads(about))][:: some(3, 1)]):
         text = json.dumps(one, separators=(",", ":")).encode().ljust(len(about))
         assert len(text) == len(about)
         path = tmp_path / f"{number}.csdfgen"

@@ -23,11 +23,10 @@ from csdfgen.files import packaged_file
 from csdfgen.model.describe import FIGURES
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator
-from csdfgen.ops.page import page
 from sdf3_bridge.tools import find_kiter, find_sdf3
 from tests import documents, gains_table, options_page
 from tests.opencl_device import device_missing
-from tests.operators_page import HEADING, PAGE
+from tests.operators_page import HEADING, PAGE, page
 from tests.unit.test_import_arrows import ARROWS, room
 
 GUIDE = documents.ROOT / "docs"
@@ -42,20 +41,9 @@ NEEDED = (
 WITH_COMMANDS = [*filter(documents.has_commands, documents.PAGES)]
 
 
-@pytest.mark.every
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda path: path.name)
-def test_the_first_example_of_a_page_prints_what_it_shows(page: Path) -> None:
-    compare(page, blocks=2)
-
-
 @pytest.mark.networks
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda path: path.name)
 def test_commands_print_what_the_page_shows(page: Path) -> None:
-    compare(page)
-
-
-def compare(page: Path, blocks: int | None = None) -> None:
-    """A page's first blocks, or all, are executed, and have the output that it shows."""
     text = page.read_text()
     for command, package, file in NEEDED:
         if command in text:
@@ -71,7 +59,7 @@ def compare(page: Path, blocks: int | None = None) -> None:
         pytest.skip(device_missing())
     if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
-    assert documents.masked(documents.executed(text, blocks)) == documents.masked(text), (
+    assert documents.masked(documents.executed(text)) == documents.masked(text), (
         f"the output has changed; python -m tests.documents {page.relative_to(documents.ROOT)} writes the new one"
     )
 

@@ -12,12 +12,12 @@ import pytest
 
 import csdfgen
 import runtime
+from benchmarks.expert_gate import choose_experts, gate
 from benchmarks.train_gate import loads, model_of, percent, trained
 from csdfgen.errors import InputError
 from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
 from csdfgen.paper.formats.digits import pictures as digits
-from csdfgen.paper.formulas.experts import choose_experts, gate
 from zoo_models import ZooEntry, count
 from zoo_models._builder import Builder
 from zoo_models.branchy import b_alexnet

@@ -30,7 +30,6 @@ ROOMS = {
     "csdfgen.backends.registry": "backends",
     "csdfgen.cache": "cache",
     "csdfgen.cli": "top",
-    "csdfgen.demo": "top",
 }
 """Module or folder -> room, where that is not the folder's name."""
 

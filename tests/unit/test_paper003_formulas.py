@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.expert_gate import choose_experts, gate, load_loss, mix_outputs
 from csdfgen.errors import InputError
-from csdfgen.paper.formulas.experts import choose_experts, gate, load_loss, mix_outputs
 from csdfgen.paper.formulas.integers import (
     Factor,
     multiply_separated,

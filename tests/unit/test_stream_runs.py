@@ -29,6 +29,7 @@ from tests.opencl_device import device_missing
 from tests.quantized_models import quantized
 from tests.unit.test_loops import MODELS as LOOPS
 from tests.unit.test_loops import network
+from tests.ways import some
 
 EVERYWHERE = [
     *COMPUTED_BY,
@@ -132,7 +133,7 @@ def test_every_remainder_of_a_turn(name: str) -> None:
     frame, step = program(name, COMPUTED_BY[-1]), step_of(name)
     start = frame.plan.least + 2 * frame.plan.turn
     for rows in range(
-        start, start + frame.plan.turn, max(step, frame.plan.turn // 32 // step * step)
+        start, start + frame.plan.turn, max(step, frame.plan.turn // some(12, 32) // step * step)
     ):
         check(frame, rows, rows)
 
@@ -181,9 +182,9 @@ def test_a_saved_stream_goes_on(name: str) -> None:
     whole = frame.plan.at(frame.plan.least + 2 * frame.plan.turn + 8)
     feeds, rng = drawn(whole, 5), np.random.default_rng(5)
     state, parts = None, []
-    for some in pieces(frame, feeds, sorted(rng.random(9).tolist())):
+    for piece in pieces(frame, feeds, sorted(rng.random(9).tolist())):
         stream = frame.open(resume=state)
-        parts.append(stream.push(some))
+        parts.append(stream.push(piece))
         state = stream.save()
     found = joined(frame, [*parts, frame.open(resume=state).finish()])
     for one, array in runtime.compile(whole)(feeds).items():

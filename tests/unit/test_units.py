@@ -17,7 +17,6 @@ from csdfgen.model.units import (
     TIMES,
     format_size,
     format_time,
-    parse_memories,
     parse_size,
     parse_time,
 )
@@ -104,15 +103,6 @@ def test_a_size_that_is_shown_is_read_as_no_less(size: int) -> None:
 def test_a_time_that_is_shown_is_read_as_no_less(seconds: float) -> None:
     again = parse_time(format_time(seconds))
     assert seconds * (1 - 1e-6) <= again <= seconds * 1.02
-
-
-def test_a_fast_memory_is_no_larger_than_the_slow_one() -> None:
-    assert parse_memories("8MiB", "8MiB") == (8 * 2**20, 8 * 2**20)
-    said = r"^fast of 8,388,608 bytes is larger than slow of 262,144; exchange them"
-    with pytest.raises(InputError, match=said):
-        parse_memories("8MiB", "256KiB")
-    with pytest.raises(InputError, match=r"^slow='8Mib': 'Mib' is no unit"):
-        parse_memories("1KiB", "8Mib")
 
 
 # Options ----------------------------------------------------------------------------------------

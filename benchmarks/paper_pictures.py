@@ -1,7 +1,7 @@
 """What do the buffers hold over time, and what does memory buy? Pictures for docs/paper.md and
 docs/batches.md, drawn with matplotlib (extra `plots`).
 
-python -m csdfgen.paper.plots DIRECTORY
+python -m benchmarks.paper_pictures DIRECTORY
 """
 
 from __future__ import annotations
