@@ -29,6 +29,7 @@ import onnx
 
 import csdfgen
 import runtime
+from benchmarks.chains import CHAINS
 from benchmarks.pages import ROOT, write_between
 from csdfgen.errors import CsdfgenError
 from csdfgen.precision.ends import remove_end_conversions
@@ -36,7 +37,6 @@ from csdfgen.precision.prepare import prepare_model
 from csdfgen.precision.writer import convert_to_int8
 from csdfgen.reading.zoo import build
 from zoo_models import ZOO
-from zoo_models.chains import CHAINS
 
 __all__ = ["RIVALS", "Rival", "Row", "mean_ratio", "structural"]
 

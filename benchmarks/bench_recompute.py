@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import runtime
+from benchmarks.chains import CHAINS, Chain
 from benchmarks.pages import ROOT, write_between
 from csdfgen.backends.registry import choose_backend
 from csdfgen.model.options import PlanOptions
@@ -26,7 +27,6 @@ from csdfgen.planning.recompute import EFFORT, MeasuredTiles, search_regions
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
 from runtime.verify import check_outputs
-from zoo_models.chains import CHAINS, Chain
 
 PUBLISHED: Mapping[str, Sequence[tuple[float, int]]] = {
     "mbv2_w0.35_chain": (

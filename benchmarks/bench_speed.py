@@ -340,7 +340,9 @@ def draw(rows: Sequence[Timed]) -> bytes:
             axes.legend(
                 [*own, *theirs],
                 ["csdfgen: plans from small to whole layers", "openvino, the same network"],
-                frameon=False,
+                facecolor="white",
+                edgecolor="none",
+                framealpha=1,
                 fontsize=9,
                 loc="lower right",
             )

@@ -329,11 +329,11 @@ def draw(rows: Sequence[Timed], threads: int) -> bytes:
             if label == "layers mapped":
                 axes.scatter(
                     at, [row.predicted for row in rows],
-                    marker="_", s=260, color="black", label="predicted of mapped layers", zorder=3,
+                    marker="_", s=260, color="black", label="predicted for mapped layers", zorder=3,
                 )  # fmt: skip
         axes.axhline(1, color="grey", linewidth=0.8)
         axes.set_xticks(range(len(rows)), [row.network for row in rows])
-        axes.set_ylabel(f"times as fast as one thread, {threads} threads")
+        axes.set_ylabel(f"speedup of {threads} threads over one")
         axes.set_ylim(0, 1.3 * threads)
         axes.legend(frameon=False, ncols=3, loc="upper center")
     return out.getvalue()

@@ -11,10 +11,10 @@ import pytest
 import csdfgen
 from benchmarks import bench_int8_memory as bench
 from benchmarks.bench_int8_memory import Row, missed, structural
+from benchmarks.chains import CHAINS
 from csdfgen.precision.ends import remove_end_conversions
 from tests.builder import Graph
 from zoo_models import ZOO
-from zoo_models.chains import CHAINS
 
 
 def _model() -> onnx.ModelProto:

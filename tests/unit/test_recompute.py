@@ -8,6 +8,7 @@ import pytest
 import csdfgen
 import runtime
 from benchmarks.bench_recompute import PUBLISHED
+from benchmarks.chains import CHAINS
 from csdfgen.backends.registry import AUTO, resolve_backend
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
@@ -22,7 +23,6 @@ from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.tiles import parse_regions
 from runtime.verify import check_layers, check_outputs
 from tests.builder import Graph
-from zoo_models.chains import CHAINS
 
 FOUND = {
     ("mbv2_w0.35_chain", 1.02): "0-6:2,7-9:5,10-12:4,13-18:1,19-27:1,28-36:1,37-42:1,43-53:1",
