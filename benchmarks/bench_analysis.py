@@ -27,7 +27,7 @@ from csdfgen.errors import CsdfgenError
 from schedules.storage import StorageDistribution, pareto_front, size_storage
 from schedules.throughput import throughput
 from sdf3_bridge.engines import analyze_kiter, analyze_sdf3
-from sdf3_bridge.tools import find_kiter, find_sdf3
+from sdf3_bridge.tools import KITER, SDF3, find_tool
 from tests.cnn_graphs import SHAPES, cnn_graph, random_graph
 
 __all__ = ["CAPACITIES", "Measured", "Sized", "main", "measure", "throughput_by_capacity"]
@@ -117,11 +117,11 @@ def tools(graph: CsdfGraph, capacities: object, seconds: float) -> dict[str, flo
     their seconds.
     """
     found: dict[str, float | str] = {}
-    for name, where, ask in (
-        ("SDF3", find_sdf3, analyze_sdf3),
-        ("Kiter", find_kiter, analyze_kiter),
+    for name, family, ask in (
+        ("SDF3", SDF3, analyze_sdf3),
+        ("Kiter", KITER, analyze_kiter),
     ):
-        if where() is None:
+        if find_tool(family) is None:
             continue
         try:
             answer = ask(graph, capacities, timeout=seconds)  # type: ignore[arg-type]

@@ -109,20 +109,8 @@ class Tool:
         return version
 
 
-def find_sdf3(option: str | os.PathLike[str] | None = None) -> Tool | None:
-    """SDF3's analysis of CSDF graphs, None if it is not installed. Raises ToolError if it is not
-    where it should be.
-    """
-    return find_tool(SDF3, option)
-
-
-def find_kiter(option: str | os.PathLike[str] | None = None) -> Tool | None:
-    """Kiter, None if it is not installed. Raises ToolError if it is not where it should be."""
-    return find_tool(KITER, option)
-
-
 def find_tool(family: Family, option: str | os.PathLike[str] | None = None) -> Tool | None:
-    """A tool of a family, see `find_sdf3`."""
+    """A tool of a family, None if it is not installed. Raises ToolError if it is not where it should be."""
     for said_by, place in (
         (family.option, option),
         (family.variable, os.environ.get(family.variable)),

@@ -204,15 +204,6 @@ def add_serial_loops(graph: CsdfGraph) -> CsdfGraph:
     return replace(graph, channels=(*graph.channels, *added))
 
 
-def is_consistent(graph: CsdfGraph) -> bool:
-    """Whether the balance equations have a solution."""
-    try:
-        repetition_vector(graph)
-    except InconsistentError:
-        return False
-    return True
-
-
 def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
     """Actor name -> firings in a minimal iteration, of a valid graph.
 

@@ -23,7 +23,7 @@ from csdfgen.files import packaged_file
 from csdfgen.model.describe import FIGURES
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator
-from sdf3_bridge.tools import find_kiter, find_sdf3
+from sdf3_bridge.tools import KITER, SDF3, find_tool
 from tests import documents, gains_table, options_page
 from tests.opencl_device import device_missing
 from tests.operators_page import HEADING, PAGE, page
@@ -57,7 +57,7 @@ def test_commands_print_what_the_page_shows(page: Path) -> None:
         and device_missing()
     ):
         pytest.skip(device_missing())
-    if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
+    if "--engine sdf3" in text and (find_tool(SDF3) or find_tool(KITER)):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
     assert documents.masked(documents.executed(text)) == documents.masked(text), (
         f"the output has changed; python -m tests.documents {page.relative_to(documents.ROOT)} writes the new one"

@@ -5,11 +5,10 @@ these pages say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
-from sdf3_bridge.tools import Tool, find_kiter, find_sdf3
+from sdf3_bridge.tools import KITER, SDF3, Family, find_tool
 from tests.command import execute
 from tests.graphs import SDF3_DATA
 from tests.sdf3_page import EXAMPLES, PAGE, pictures, with_tables
@@ -30,8 +29,8 @@ def test_tables_are_those_that_are_computed() -> None:
     assert with_tables(text) == text, "make docs writes the new tables"
 
 
-def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
-    tool = find(None)
+def printed(family: Family, *arguments: str) -> str:
+    tool = find_tool(family)
     if tool is None:
         pytest.skip("not installed; the environment variable can point to it")
     return execute(tool.path, *arguments, check=True, timeout=60).stdout
@@ -57,7 +56,7 @@ def printed(find: Callable[[None], Tool | None], *arguments: str) -> str:
     ],
 )
 def test_sdf3_says_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
-    text = printed(find_sdf3, "--graph", str(EXAMPLES / f"{example}.xml"), "--algo", algorithm)
+    text = printed(SDF3, "--graph", str(EXAMPLES / f"{example}.xml"), "--algo", algorithm)
     assert re.search(pattern, text, re.DOTALL)
 
 
@@ -70,5 +69,5 @@ def test_sdf3_says_what_the_page_says(example: str, algorithm: str, pattern: str
 )
 def test_kiter_says_what_the_page_says(example: str, algorithm: str, pattern: str) -> None:
     assert re.search(
-        pattern, printed(find_kiter, "-f", str(EXAMPLES / f"{example}.xml"), "-a", algorithm)
+        pattern, printed(KITER, "-f", str(EXAMPLES / f"{example}.xml"), "-a", algorithm)
     )

@@ -9,7 +9,7 @@ import pytest
 from csdfgen.cli import main
 from csdfgen.cli.doctor import diagnose
 from csdfgen.errors import ToolError
-from sdf3_bridge.tools import KITER, SDF3, Family, find_kiter, find_sdf3, find_tool
+from sdf3_bridge.tools import KITER, SDF3, Family, find_tool
 from tests.standin import Reply, stand_in
 
 FAMILIES = pytest.mark.parametrize("family", [SDF3, KITER], ids=["sdf3", "kiter"])
@@ -40,7 +40,7 @@ def test_option_goes_first(family: Family, tmp_path: Path, monkeypatch: pytest.M
 @FAMILIES
 def test_absent(family: Family) -> None:
     assert find_tool(family) is None
-    assert (find_sdf3(), find_kiter()) == (None, None)
+    assert (find_tool(SDF3), find_tool(KITER)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_folders_of_a_release(family: Family, folder: str, tmp_path: Path) -> No
 def test_a_relative_place_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path / "here", SDF3.program, {})
     monkeypatch.chdir(tmp_path)
-    found = find_sdf3("here")
+    found = find_tool(SDF3, "here")
     assert found is not None and found.version() == "1.0"
 
 
