@@ -19,7 +19,6 @@ from csdfgen.errors import InputError, PlanError
 from csdfgen.planning.checker import check
 from csdfgen.planning.memories import list_memories, row_traffic
 from csdfgen.planning.packing import pack
-from csdfgen.planning.packing.minimalloc import read_items, write_items
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json
 from csdfgen.planning.replacing import (
@@ -30,6 +29,7 @@ from csdfgen.planning.replacing import (
 )
 from runtime.images import random_inputs
 from tests.networks import check_touched
+from tests.packed_items import read_items, write_solution
 from tests.planning import to_plan
 from tests.random_networks import models
 from tests.small_models import residual_classifier
@@ -70,7 +70,7 @@ def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
         apart = np.concatenate([[0], np.cumsum(-(-items.sizes[:-1] // 16) * 16)])
         plans = []
         for offsets in (pack(items, effort="low").offsets, apart):
-            write_items(solution, items, offsets)
+            write_solution(solution, items, offsets)
             plans.append((offsets, replace_offsets(plan, solution, choose_backend(plan.options))))
     for offsets, found in plans:
         assert bound <= found.planned_bytes <= int((offsets + items.sizes).max())
@@ -83,7 +83,7 @@ def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
 def test_offsets_that_share_bytes_are_refused(tmp_path: Path) -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:lenet5"))
     items = make_plan_layout(plan).named()
-    write_items(tmp_path / "solution.csv", items, np.zeros(len(items), np.int64))
+    write_solution(tmp_path / "solution.csv", items, np.zeros(len(items), np.int64))
     with pytest.raises(InputError, match="overlap during firings"):
         replace_offsets(plan, tmp_path / "solution.csv", choose_backend(plan.options))
 

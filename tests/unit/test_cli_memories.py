@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 from csdfgen.planning.packing import pack
-from csdfgen.planning.packing.minimalloc import read_items, write_items
 from tests.command import Call, refused
 from tests.models import model
+from tests.packed_items import read_items, write_solution
 from tests.small_models import residual_classifier
 
 
@@ -54,7 +54,7 @@ def test_items_go_out_and_offsets_come_back(call: Call) -> None:
     items, _ = read_items("items.csv")
     names = Path("items.csv").read_text()
     assert "\nx[0]," in names and "\nworkspace:conv1[0]," in names
-    write_items("solution.csv", items, pack(items, effort="low").offsets)
+    write_solution("solution.csv", items, pack(items, effort="low").offsets)
     after = call(
         "schedule", "net.onnx", "--backend", "numpy",
         "--offsets", "solution.csv", "-o", "plan.json", "--json",

@@ -9,7 +9,8 @@ import pytest
 
 from csdfgen.errors import InputError
 from csdfgen.planning.packing import Items, pack
-from csdfgen.planning.packing.minimalloc import read_items, read_offsets, write_items
+from csdfgen.planning.packing.minimalloc import read_offsets, write_items
+from tests.packed_items import read_items, write_solution
 from tests.property.test_packing import random_items
 
 EXAMPLE = (
@@ -29,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_published_example(file: Path) -> None:
-    write_items(file, ITEMS, [8, 8, 4, 4, 0])
+    write_solution(file, ITEMS, [8, 8, 4, 4, 0])
     assert file.read_text() == EXAMPLE
     assert read_offsets(file, ITEMS).tolist() == [8, 8, 4, 4, 0]
     assert pack(ITEMS).total == 12
@@ -46,7 +47,7 @@ def test_there_and_back(file: Path) -> None:
     for seed in range(40):
         items = random_items(seed, 60, fixed=seed % 2 == 0)
         offsets = np.where(items.sizes > 0, pack(items, effort="low").offsets, 0)
-        write_items(file, items, offsets)
+        write_solution(file, items, offsets)
         assert read_offsets(file, items).tolist() == offsets.tolist(), seed
 
 
@@ -54,7 +55,7 @@ def test_names_are_kept_apart_without_quotes(file: Path) -> None:
     names = ["a,b", 'a"b', "a%2Cb", "a b", "line\nbreak", "größe", "/conv/out[3]"]
     items = Items([16] * 7, [0] * 7, [1] * 7, names=names)
     offsets = np.arange(7) * 16
-    write_items(file, items, offsets)
+    write_solution(file, items, offsets)
     assert '"' not in file.read_text() and "a%2Cb,0,1,16,16,0\n" in file.read_text()
     assert read_offsets(file, items).tolist() == offsets.tolist()
     with pytest.raises(InputError, match="two items are called 'x'"):
@@ -128,10 +129,10 @@ def test_refused_bytes(file: Path) -> None:
 
 def test_alignment_and_fixed_offsets_are_held(file: Path) -> None:
     items = Items([16, 16], [0, 0], [1, 1], fixed=[-1, 40], names=["x", "y"])
-    write_items(file, items, [8, 40])
+    write_solution(file, items, [8, 40])
     with pytest.raises(InputError, match="offset 8 of 'x' is no multiple of 16 bytes"):
         read_offsets(file, items)
-    write_items(file, items, [0, 16])
+    write_solution(file, items, [0, 16])
     with pytest.raises(InputError, match="'y' is at 16, but is fixed at 40"):
         read_offsets(file, items)
     file.write_text("id,lower,upper,size,alignment\nx,0,1,4,4\ny,0,1,4,8\n")

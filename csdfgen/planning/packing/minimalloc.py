@@ -14,11 +14,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import numpy as np
 
-from csdfgen.errors import InputError, PlanError
+from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, quote, read_bytes, write_bytes
 from csdfgen.planning.packing.items import FREE, Items, clash
 
@@ -27,47 +26,18 @@ _OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "l
 _ESCAPED = re.compile(r"[^\w!#$&'()*+\-./:;<=>?@\[\]^`{|}~]")
 
 
-def write_items(
-    path: str | os.PathLike[str], items: Items, offsets: Sequence[int] | np.ndarray | None = None
-) -> None:
-    """Write items, and their offsets if given, as a CSV file, without items of 0 bytes.
+def write_items(path: str | os.PathLike[str], items: Items) -> None:
+    """Write items as a CSV file, without items of 0 bytes.
 
     Raises InputError if two items have the same name or the file cannot be written.
     """
-    ids, lines = _ids(items), []
-    header = [*_COLUMNS, *(["alignment"] if items.alignment != 1 else [])]
-    lines.append([*header, *(["offset"] if offsets is not None else [])])
-    for i in np.flatnonzero(items.sizes).tolist():
-        line = [ids[i], items.born[i], items.gone[i], items.sizes[i]]
-        line += [items.alignment] if items.alignment != 1 else []
-        lines.append([*line, *([offsets[i]] if offsets is not None else [])])
-    write_bytes(path, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
-
-
-def read_items(path: str | os.PathLike[str]) -> tuple[Items, np.ndarray | None]:
-    """The items of a CSV file, all of one alignment, and their offsets if it is a solution.
-
-    Offsets are not checked for overlaps. Raises InputError with the line of the first fault.
-    """
-    table = _read(path)
-    lines = table.lines
-    alignments = {line.alignment: line.number for line in lines}
-    if len(alignments) > 1:
-        (one, first), (other, second) = list(alignments.items())[:2]
-        raise InputError(
-            f"alignment {one} in line {first} and {other} in line {second}; give all items the same alignment",
-            where=table.path,
-        )
-    sizes, born, gone, offsets = (
-        np.array([getattr(line, name) for line in lines], np.int64)
-        for name in ("size", "lower", "upper", "offset")
+    ids, aligned = _ids(items), [items.alignment] * (items.alignment != 1)
+    lines = [[*_COLUMNS, *["alignment"] * len(aligned)]]
+    lines += (
+        [ids[i], items.born[i], items.gone[i], items.sizes[i], *aligned]
+        for i in np.flatnonzero(items.sizes).tolist()
     )
-    names, alignment = [unquote(line.id) for line in lines], min(alignments, default=1)
-    try:
-        items = Items(sizes, born, gone, alignment=alignment, names=names)
-    except PlanError as error:
-        raise InputError(str(error), where=table.path) from None
-    return items, offsets if table.solved else None
+    write_bytes(path, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
 
 
 def read_offsets(path: str | os.PathLike[str], items: Items) -> np.ndarray:
