@@ -74,7 +74,7 @@ def test_every_search_can_end(monkeypatch: pytest.MonkeyPatch, given: dict[str, 
     monkeypatch.setattr(stopping, "_request", never)
     whole = csdfgen.plan(net, **given)
     assert never.asked > 3 and not whole.interrupted
-    moments = random.Random(0).sample(range(1, never.asked + 1), min(never.asked, some(12, 200)))
+    moments = random.Random(0).sample(range(1, never.asked + 1), min(never.asked, some(6, 200)))
     for moment in (1, never.asked, *moments):
         request = Request(moment)
         monkeypatch.setattr(stopping, "_request", request)
