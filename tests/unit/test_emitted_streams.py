@@ -317,7 +317,7 @@ def test_minutes_of_sound_on_a_board(
     absent_board("cortex-m7")
     stream = csdfgen.plan_stream(network(128), backend="native")
     emit(stream, "net", tmp_path / "c", target="cortex-m7")
-    rows = rows // some(40, 1) // stream.period * stream.period
+    rows = rows // some(20, 1) // stream.period * stream.period
     one, output = stream.network.inputs[0], stream.network.outputs[0].tensor
     assert output is not None
     x = np.random.default_rng(rows).standard_normal((1, 1, rows, one.shape[3])).astype(one.dtype)

@@ -32,7 +32,7 @@ def write_items(path: str | os.PathLike[str], items: Items) -> None:
     Raises InputError if two items have the same name or the file cannot be written.
     """
     ids, aligned = _ids(items), [items.alignment] * (items.alignment != 1)
-    lines = [[*_COLUMNS, *["alignment"] * len(aligned)]]
+    lines: list[list[object]] = [[*_COLUMNS, *["alignment"] * len(aligned)]]
     lines += (
         [ids[i], items.born[i], items.gone[i], items.sizes[i], *aligned]
         for i in np.flatnonzero(items.sizes).tolist()
