@@ -315,9 +315,9 @@ def _in_points(kernel: str, step: Any, share: _Share, constants: Constants) -> l
     each = step.each or out.count
     size, room = (out.count // each, each, out.columns), step.workspace_bytes - kept
     count = (
-        tile_stages(shape, tile, size, room, step.some)
+        tile_stages(shape, tile, size, room, step.some, parts)
         if tile
-        else row_stages(shape, wide, size, room, step.some)
+        else row_stages(shape, wide, size, room, step.some, parts)
     )
     whole = constants.table("csdf_conv_step", [step])
     return [
