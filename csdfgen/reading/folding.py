@@ -266,7 +266,7 @@ class Folder:
         if elements > limit:
             raise ModelError(f"{why}, at most {limit:,} can be folded; {FOLDED.way}")
         self._take(FOLDED, elements * wide, why)
-        self._budget.take(FOLDED, -elements * wide, why)  # its own bytes are known when it is there
+        self._take(FOLDED, -elements * wide, why)  # its own bytes are known when it is there
 
     def _constant(self, node: Node) -> np.ndarray:
         given = [k for k in node.attributes if k in _CONSTANT_VALUES]

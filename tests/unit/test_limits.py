@@ -242,6 +242,21 @@ def test_what_was_taken_counts() -> None:
         budget.take(limits.OPERATIONS, 1, "a function")
 
 
+def test_weights_may_be_computed_from_weights_of_the_file() -> None:
+    """As weight standardization is exported: each step folds the whole weight."""
+    import csdfgen
+
+    one = Chain(Random(0))
+    weight = one.constant(np.ones((1, 1, 1024, 1024)), np.float32)
+    steps = limits.FOLDED.most // (4 << 20) + 2
+    for _ in range(steps):
+        weight = one.node("Mul", weight, one.constant(2, np.float32))
+    proto = one.model([1, 1, 1024, 1024], one.node("Add", "x", weight))
+    (layer,) = csdfgen.load(proto).layers
+    (folded,) = layer.constants.values()
+    assert folded.max() == 2**steps
+
+
 @pytest.mark.networks
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_what_grows_is_planned_or_refused_at_once() -> None:
