@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen
 import runtime
 from csdfgen.errors import InputError, ModelError
+from csdfgen.reading.tflite.model import read_model
 from tests.command import Call, refused
 from tests.tflite_files import (
     NO_SCHEMA,
@@ -264,6 +266,26 @@ def of_its_shape(net: Net) -> None:
     )
 
 
+def flattened_by_a_scalar(net: Net) -> None:
+    """As Keras exports Flatten of any batch: the shape is packed of the batch and a constant without axes."""
+    x = net.x(2, 3, 4)
+    shape = net.add("SHAPE", x, table="ShapeOptions", OutType=2, dtype="int32", shape=(3,))
+    ends = (net.constant([at]) for at in (0, 1, 1))
+    batch = net.add(
+        "STRIDED_SLICE", shape, *ends, table="StridedSliceOptions", ShrinkAxisMask=1, dtype="int32", shape=()
+    )  # fmt: skip
+    both = net.add(
+        "PACK",
+        batch,
+        net.constant(12),
+        table="PackOptions",
+        ValuesCount=2,
+        dtype="int32",
+        shape=(2,),
+    )
+    net.add("RESHAPE", net.add("ABS", x), both, shape=(2, 12))
+
+
 def requantized(net: Net) -> None:
     """To another scale, and to another type."""
     net.add("QUANTIZE", net.add("QUANTIZE", net.x(1, 3, 4, 2), form=PROBABILITY), form=OTHER)
@@ -345,6 +367,8 @@ CASES: dict[str, tuple[Sequence[str], Build]] = {
     "ADD_N": (FLOAT, lambda net: net.add("ADD_N", net.x(1, 4, 3), net.x(1, 4, 3), net.x(1, 4, 3))),
     "conditions": (LITTLE, combined_conditions),
     "SHAPE": (LITTLE, of_its_shape),
+    "PACK of a scalar": (LITTLE, flattened_by_a_scalar),
+    "GATHER one": (LITTLE, numbers("GATHER", (2, 4, 6), 3, table="GatherOptions", Axis=1)),
     "QUANTIZE": (("int8", "int16"), requantized),
     "PADV2": (LITTLE, padded_by_a_value),
     "EXPAND_DIMS": (LITTLE, numbers("EXPAND_DIMS", (2, 3), 1)),
@@ -429,6 +453,7 @@ def test_layers_compute_what_the_interpreter_does(name: str, dtype: str, tmp_pat
     net = Net(dtype)
     CASES[name][1](net)
     path = settle(tmp_path / "one.tflite", net)
+    onnx.shape_inference.infer_shapes(read_model(path), strict_mode=True, data_prop=True)
     given = feeds(net)
     wanted = execute(path, given)
     # its tables of integers of 16 bits are off by that much themselves

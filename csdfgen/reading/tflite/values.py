@@ -94,7 +94,7 @@ class Nodes:
 
     def constant(self, array: np.ndarray, name: str) -> str:
         name = make_unused_name(name, self.tensors, "'")
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.constants.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def node(
