@@ -47,7 +47,7 @@ from csdfgen.ops.base import (
 from csdfgen.ops.copies import make_contiguous
 from csdfgen.ops.elementwise import NUMERIC
 from csdfgen.ops.primitives import look_up, pick_elements, scatter
-from csdfgen.ops.reducing import constant
+from csdfgen.ops.reducing import constant, split_into_blocks
 
 DATA, INDICES, UPDATES = range(3)
 """Positions of the inputs."""
@@ -205,26 +205,30 @@ def _build_gather_elements(node: Node) -> Layer:
     return _gathering(node, (data, indices), shape, row, (None, row), axis=axis)
 
 
+def _positions(shape: Shape, axis: int, steps: Shape, starts: Sequence[int]) -> list[np.ndarray]:
+    """What the positions of indices along all axes but one add to their places. starts: first position along every axis."""
+    return [
+        (_along(k, size, steps[k], len(shape)) + starts[k] * steps[k])[(None,) * k]
+        for k, size in enumerate(shape)
+        if k != axis and (size > 1 or starts[k])
+    ]
+
+
 def _elements(
     indices: np.ndarray,
-    axis: int,
-    shape: Shape,
-    steps: Shape,
-    starts: Sequence[int],
+    size: int,
+    step: int,
+    positions: Sequence[np.ndarray],
     scratch: Scratch,
     calls: list[Call],
 ) -> np.ndarray:
-    """Places in an array of elements at indices along an axis, at their own positions along all others.
-
-    shape, steps: of the array. starts: first position along every axis.
+    """Places in an array of elements at indices along an axis of so many positions, `step` apart, and at their own positions
+    along all others.
     """
-    found = _places(indices, shape[axis], scratch, calls)
-    if steps[axis] != 1:
-        calls.append((np.multiply, (found, constant(steps[axis], "int64"), found)))
-    for k, size in enumerate(indices.shape):
-        if k != axis and (size > 1 or starts[k]):
-            own = _along(k, size, steps[k], indices.ndim) + starts[k] * steps[k]
-            calls.append((np.add, (found, own, found)))
+    found = _places(indices, size, scratch, calls)
+    if step != 1:
+        calls.append((np.multiply, (found, constant(step, "int64"), found)))
+    calls.extend((np.add, (found, own, found)) for own in positions)
     return found
 
 
@@ -238,7 +242,9 @@ def _gather_elements(layer: Layer, work: Work) -> list[Call]:
     if layer.input_axes[DATA] is None and out.row_axis not in (None, axis):
         assert out.row_axis is not None
         starts[out.row_axis] = work.phase.out.start
-    found = _elements(indices, axis, data.shape, _steps(data.shape), starts, work.scratch, calls)
+    steps = _steps(data.shape)
+    positions = _positions(indices.shape, axis, steps, starts)
+    found = _elements(indices, data.shape[axis], steps[axis], positions, work.scratch, calls)
     target = out.to_onnx(work.result)
     if target.flags.c_contiguous:
         return [*calls, (look_up, (data.reshape(-1), found, target))]
@@ -422,37 +428,41 @@ def _stored_steps(output: Tensor) -> Shape:
 
 
 def _scatter(layer: Layer, work: Work) -> list[Call]:
-    """The data, and over it the updates at their places in the stored tensor."""
+    """The data, and over it the updates at their places in the stored tensor, block by block."""
     output, scratch, calls = layer.output, work.scratch, list[Call]()
     indices, updates = (order_axes(layer, work, k) for k in (INDICES, UPDATES))
     # before all else, as rows that are not evenly spaced are gathered before: the workspace is the same either way
-    values = make_contiguous(updates, scratch, calls).reshape(-1)
-    result, steps = work.result, _stored_steps(output)
+    values = make_contiguous(updates, scratch, calls)
+    result, shape, steps = work.result, output.shape, _stored_steps(output)
     target = result if result.flags.c_contiguous else scratch.take(result.shape, result.dtype)
     data = order_axes(layer, work, DATA)
     calls.append((np.copyto, (output.to_onnx(target), data)))
-    if "axis" in layer.attributes:
-        axis, starts = layer.attributes["axis"], (0,) * indices.ndim
-        places = _elements(indices, axis, output.shape, steps, starts, scratch, calls)
-    else:
-        count = indices.shape[-1]
-        first = _flat(indices, output.shape[:count], steps[:count], scratch, calls)
-        rest, places = output.shape[count:], first
-        if rest:
-            places = scratch.take((*first.shape, *rest), "int64")
-            offsets = sum(
-                (_along(k, n, steps[count + k], len(rest)) for k, n in enumerate(rest)),
-                start=np.zeros(rest, np.int64),
-            )
-            calls.append(
-                (np.add, (first.reshape(*first.shape, *(1,) * len(rest)), offsets, places))
-            )
-    flat, places = target.reshape(-1), places.reshape(-1)
-    function = _REDUCTIONS[layer.attributes["reduction"]]
-    if function is scatter:
-        calls.append((scatter, (places, values, flat)))
-    else:
-        calls.append((function, (flat, places, values)))
+    axis = layer.attributes.get("axis")
+    count = 0 if axis is not None else indices.shape[-1]
+    lead, rest = indices.ndim - bool(count), shape[count:] if count else ()
+    positions = [] if axis is None else _positions(indices.shape, axis, steps, (0,) * lead)
+    if rest:
+        each = _positions(rest, -1, steps[count:], (0,) * len(rest))
+        positions = [sum(each, start=np.zeros(rest, np.int64))[(None,) * lead]]
+    flat, function = target.reshape(-1), _REDUCTIONS[layer.attributes["reduction"]]
+
+    def put(arrays: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
+        made: list[Call] = []
+        values, indices, *own = arrays
+        if axis is None:
+            places = _flat(indices, shape[:count], steps[:count], scratch, made)
+            if rest:
+                first = places.reshape(*places.shape, *(1,) * len(rest))
+                places = scratch.take(values.shape, "int64")
+                made.append((np.add, (first, own[0], places)))
+        else:
+            places = _elements(indices, shape[axis], steps[axis], own, scratch, made)
+        places, values = places.reshape(-1), values.reshape(-1)
+        if function is scatter:
+            return [*made, (scatter, (places, values, flat))]
+        return [*made, (function, (flat, places, values))]
+
+    calls += split_into_blocks(put, (values, indices, *positions), range(lead), scratch)
     return calls if target is result else [*calls, (np.copyto, (result, target))]
 
 

@@ -270,7 +270,8 @@ def _slab(
     ):
         return cast(np.ndarray, _spread(view, memory))
     gathered = scratch.take((view.count, *view.shape), view.format.dtype)
-    calls.extend(copies(gathered, view, memory))
+    if not scratch.declares:
+        calls.extend(copies(gathered, view, memory))
     return present_slab(gathered, layer, position, rows)
 
 
@@ -313,7 +314,7 @@ def _target(
     if is_array(view):
         return view_array(view, memory)
     array = scratch.take((view.count, *view.shape), view.format.dtype)
-    if load:
+    if load and not scratch.declares:
         calls.extend(copies(array, view, memory))
     return array
 
