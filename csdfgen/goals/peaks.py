@@ -20,7 +20,7 @@ from csdfgen.devices.work import DEPTHWISE, kernel_class
 from csdfgen.goals.heights import TIME, Predicted, weigh_beside, weigh_plan
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import halve_heights
-from csdfgen.planning.lifetimes import trace_lifetimes, trace_live_bytes
+from csdfgen.planning.lifetimes import peak_live, trace_lifetimes, trace_live_bytes
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased
@@ -115,6 +115,25 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
             if not part:
                 break
     return taken
+
+
+def fit_whole_layers(plan: Plan, predicted: Predicted) -> str | None:
+    """Heights of a plan that takes more memory than whole layers, halved where it does until it would not; None if they
+    cannot be, or planning would take too long.
+    """
+    phased, order = predicted.at(str(plan.conversion.rows)), plan.order
+    limit = plan.figures["whole_layer_live"] - plan.figures["outputs"]
+    for _ in range(STEPS):
+        peak = peak_live(trace_lifetimes(order, phased.buffers), phased.scratch, order)
+        spec = phased.conversion.rows
+        low = halve_heights(spec, plan.network, _at_peak(phased, order, min(1.0, limit / peak)))
+        phased = predicted.at(str(low))
+        order = phased.on_demand
+        if low == spec or len(order) > FIRINGS:
+            return None
+        if phased.rough_bound <= limit:
+            return str(low)
+    return None
 
 
 def _at_peak(phased: Phased, order: Order, part: float) -> set[str]:

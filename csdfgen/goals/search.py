@@ -24,6 +24,7 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung, weigh_plan
+from csdfgen.goals.peaks import SLOWER, fit_whole_layers
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.conversion import Conversion
@@ -471,7 +472,12 @@ def search_default(search: Search) -> None:
     first = search._settled = search.add(search.default())
     if first.plan.interrupted:
         raise KeyboardInterrupt
-    if first.bytes > whole_layer_bytes(first.plan):
+    whole = whole_layer_bytes(first.plan)
+    if first.bytes > whole:
+        low = fit_whole_layers(first.plan, search.predicted)
+        found = first if low is None else search.rows(low)
+        if found.bytes <= whole and found.seconds <= SLOWER * first.seconds:
+            return
         for rows in ("auto", search.lowest, "whole"):
             search.rows(rows)
         search.found += map(search.tight().rows, ("whole", "auto"))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -317,6 +318,19 @@ def _row_kind(layer: Layer, row: int) -> Hashable | None:
     return 0 if weights is None else tuple(weights[:, row].tolist())
 
 
+def _row_taps(layer: Layer, out: Rows) -> Hashable | None:
+    """Where the taps of rows are, from the first row that is read on, and their weights."""
+    k = layer.output.row_axis
+    sampling = None if k is None else _sampling(layer, k)
+    if sampling is None or sampling.is_identity:
+        return None
+    taps, table, span = build_taps(sampling), row_table(sampling), slice(out.start, out.stop)
+    first = table.input_rows(out).start
+    found = [np.array((*taps.indices[:, span], table.starts[span], table.stops[span])) - first]
+    found += [taps.outside[span], *(() if taps.weights is None else (taps.weights[:, span],))]
+    return sha256(b"".join(part.tobytes() for part in found)).digest()
+
+
 def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
     tensor = layer.inputs[0]
     same = all(_sampling(layer, axis).is_identity for axis in range(len(layer.output.shape)))
@@ -518,6 +532,7 @@ def _resize_operator(
         _resize_kernel,
         output_elements,
         aliases=_resize_aliases,
+        pattern=_row_taps,
         row_kind=_row_kind,
         constant_inputs=frozenset(constants),
         attributes=MappingProxyType(attributes),
