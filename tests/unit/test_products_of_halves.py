@@ -161,13 +161,14 @@ def test_several_images_in_a_step(machine: str, form: str) -> None:
     np.testing.assert_array_equal(found.view(np.uint16), want.view(np.uint16))
 
 
-def joined(sizes: tuple[int, int], form: str) -> tuple[onnx.ModelProto, np.ndarray]:
+def joined(sizes: tuple[int, ...], form: str) -> tuple[onnx.ModelProto, np.ndarray]:
     """A Conv of what a Concat joins, which lies apart."""
     rng = np.random.default_rng(1)
     given = {f"w{k}": random(form, rng, size, 16, 1, 1) for k, size in enumerate(sizes)}
     given["w"] = random(form, rng, 20, sum(sizes), 3, 3)
-    nodes = [helper.make_node("Conv", ["x", f"w{k}"], [f"p{k}"]) for k in range(2)]
-    nodes.append(helper.make_node("Concat", ["p0", "p1"], ["joined"], axis=1))
+    names = [f"p{k}" for k in range(len(sizes))]
+    nodes = [helper.make_node("Conv", ["x", f"w{k}"], [name]) for k, name in enumerate(names)]
+    nodes.append(helper.make_node("Concat", names, ["joined"], axis=1))
     nodes.append(helper.make_node("Conv", ["joined", "w"], ["y"], pads=[1, 0, 1, 2]))
     x = random(form, rng, 1, 16, 9, 11)
     return graph(form, nodes, x, given), x
@@ -180,6 +181,31 @@ def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int], form: str
     """No pair has channels of both: behind an odd number of them, slabs are widened."""
     model, x = joined(sizes, form)
     check(form, csdfgen.load(model), x, machine, (1, 3, "whole"))
+
+
+@FORMS
+def test_channels_of_many_tensors(form: str) -> None:
+    """They are read in two passes, alike on processors that multiply pairs and on others."""
+    model, x = joined((6,) * 9, form)
+    network, found = csdfgen.load(model), []
+    for machine in ("host", "scalar"):
+        kernels = kernels_of(machine, True)
+        plan = csdfgen.plan(network, rows=3, backend="native", kernels=kernels)
+        assert PAIRS[form] in kernels_in(plan, kernels)
+        found.append(Executable(plan, kernels=kernels)({"x": x})["y"].view(np.uint16).copy())
+    np.testing.assert_array_equal(*found)
+
+
+@FORMS
+def test_zeros_keep_their_sign(form: str) -> None:
+    """Sums that are continued from one run of pairs to the next: negative zeros stay such."""
+    rng = np.random.default_rng(3)
+    given = {"w": -np.abs(random(form, rng, 48, 70, 3, 3)), "b": random(form, rng, 48)}
+    given["b"][::2] *= 0
+    assert np.signbit(given["b"][::2].astype(np.float32)).any()
+    x = np.zeros((1, 70, 9, 10), form)
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])
+    check(form, csdfgen.load(graph(form, [node], x, given)), x, "host", (1, "whole"))
 
 
 @FORMS

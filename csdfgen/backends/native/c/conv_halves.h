@@ -18,6 +18,8 @@
 #define LOAD(part, at) csdf_half_load(part, at)
 #endif
 #define ADD(sum, x, w) CSDF_HALF_ADD(sum, x, w)
+#define STORE(to, at, x) \
+    (pass->rounds ? csdf_store_half((csdf_half *)(void *)(to) + (at), x) : csdf_store((to) + (at), x))
 #define PARTS(DO, k, alone) CSDF_HALF_PARTS(DO, k, alone)
 #define STEPS(count) ((count) / 2)
 #define LEFT(count) ((count) % 2)
@@ -60,6 +62,65 @@ static void aim(const csdf_target *t, int32_t first, int32_t count, csdf_half **
     }
 }
 
+#ifdef CSDF_HALF_TURNS
+enum { CHUNK = 64 }; /* pairs of a pixel that are turned at a time: their weights stay in the nearest cache for all pixels */
+
+/* `some` pairs of every pixel from the start-th of a pass on. */
+static void turn(const csdf_pass *pass, int32_t start, int32_t some, uint32_t (*to)[CHUNK + 16])
+{
+    const float *const *from = pass->table;
+    for (int32_t i = 0, done = 0; done < some; i++, from += pass->pixels) {
+        const int32_t count = pass->counts[i % pass->pieces] - 2 * start, pairs = least((count + 1) / 2, some - done);
+        for (int32_t k = 0; k < pass->pixels && pairs > 0; k++)
+            csdf_half_turn((const csdf_half *)(const void *)from[k] + 2 * start, least(count, 2 * pairs), to[k] + done);
+        start = most(0, -count / 2);
+        done += most(0, pairs);
+    }
+}
+
+/* A pass whose pairs are turned once for all its channels, and not for each of its blocks. */
+static void blocks(const csdf_pass *all, float *const *to)
+{
+    uint32_t turned[PIXELS][CHUNK + 16];
+    const float *table[PIXELS];
+    float minus[OUTS]; /* zeros that change no sum, not even its sign */
+    csdf_pass pass = *all;
+    int32_t pairs = 0, count;
+    for (int32_t i = 0; i < all->pieces; i++)
+        pairs += (all->counts[i] + 1) / 2;
+    const int32_t joined = all->skip ? 1 : all->taps, run = joined * pairs, size = equal(run, CHUNK);
+    for (int32_t c = 0; c < OUTS; c++)
+        minus[c] = -0.0f;
+    for (int32_t k = 0; k < all->pixels; k++)
+        table[k] = (const float *)(const void *)turned[k];
+    pass.table = table;
+    pass.counts = &count;
+    pass.taps = pass.pieces = 1;
+    for (int32_t tap = 0; tap < all->taps; tap += joined)
+        for (int32_t done = 0; done < run; done += size) {
+            const int32_t some = least(size, run - done);
+            turn(all, tap * pairs + done, some, turned);
+            count = 2 * some;
+            pass.before = all->before + tap * (pairs + all->skip) + done;
+            const int32_t ends = tap + joined >= all->taps && done + some >= run;
+            pass.activation = all->activation;
+            if (!ends)
+                pass.activation.kind = CSDF_NONE;
+            pass.rounds = ends && all->rounds;
+            pass.out = pass.rounds ? all->out : to;
+            csdf_all_blocks(&pass);
+            pass.bias = minus;
+            pass.init = (const float *const *)to;
+        }
+}
+#else
+static void blocks(const csdf_pass *all, float *const *to)
+{
+    (void)to;
+    csdf_all_blocks(all);
+}
+#endif
+
 /* Some pixels of a slab. limits: of channels, taps and pieces of a pass. */
 static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, int32_t count, int32_t channels,
     int32_t taps, int32_t pieces)
@@ -73,7 +134,7 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
     const int32_t end = step->out.channel + step->out.channels;
     const int32_t row = first / step->out.columns, column = first % step->out.columns;
     const float *table[POINTERS];
-    float sums[PIXELS * OUTS], *to[PIXELS];
+    float sums[PIXELS * OUTS], *to[PIXELS], *into[PIXELS];
     csdf_half *out[PIXELS];
     slice own;
     csdf_pass pass;
@@ -85,8 +146,7 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
     pass.pixels = count;
     pass.counts = own.counts;
     pass.panel = panel;
-    pass.out = to;
-    pass.channel = 0;
+    pass.channel = pass.rounds = 0;
     for (int32_t group = 0; group < layer->groups; group++) {
         const int32_t stop = least(end, (group + 1) * outs);
         int32_t known = 0; /* whether the table is that of all taps and channels of this group */
@@ -96,6 +156,8 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
             pass.weights = layer->weights + ((ptrdiff_t)group * stored + skipped) * window * pairs;
             pass.channels = least(OUTS, stop - low);
             pass.spare = OUTS - pass.channels;
+            for (int32_t k = 0; k < count; k++)
+                into[k] = (float *)(void *)(out[k] + low);
             for (int32_t done = reach.low; done < reach.high; done += own.count) {
                 if (!known)
                     cut(step, group * ins + done, least(channels, reach.high - done), pieces, &own);
@@ -117,10 +179,13 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
                     pass.activation = layer->activation;
                     if (!ends)
                         pass.activation.kind = CSDF_NONE;
-                    csdf_all_blocks(&pass);
+                    /* whole vectors are rounded in registers */
+                    pass.rounds = ends && pass.channels % CSDF_PANEL == 0;
+                    pass.out = pass.rounds ? into : to;
+                    blocks(&pass, to);
                 }
             }
-            for (int32_t k = 0; k < count; k++)
+            for (int32_t k = 0; k < count && !pass.rounds; k++)
                 rounded(to[k], pass.channels, out[k] + low);
         }
     }

@@ -3,7 +3,7 @@
  * A map is stored by rows, [row][column][channel], in float32; the channels of a pixel are contiguous.
  * Rows may be anywhere in memory: every step has a table of their addresses. The kernels allocate
  * nothing, keep no state, and write nothing outside the rows, columns and channels that a step names;
- * a call takes less than 8 KiB of stack, with vectors less than 12. A step and everything that it
+ * a call takes less than 8 KiB of stack, with vectors less than 12, with AVX512_BF16 less than 20. A step and everything that it
  * points to is constant while it runs, so that it may be in read-only memory, and threads may share it
  * unless they write the same values.
  */

@@ -17,6 +17,7 @@
  *     written too, with anything.
  * Of weights and bias whole vectors are read: behind the last channel there is something up to sixteen.
  * bias: of the first channel, or NULL; init: addresses of what is added, or NULL, by pixel; out: where the sums go, by pixel.
+ * rounds: of elements of two bytes, whether these are stored in `out`, and not the sums.
  * last, pitch: first row and floats of a row of the last panel of a block, which csdf_all_blocks sets. */
 typedef struct csdf_pass {
     const float *const *table;
@@ -30,6 +31,7 @@ typedef struct csdf_pass {
     const float *const *init;
     float *const *out;
     csdf_activation activation;
+    int32_t rounds;
     const float *last;
     ptrdiff_t pitch;
 } csdf_pass;

@@ -83,7 +83,7 @@ typedef __m512bh csdf_half_input, csdf_half_weights;
 CSDF_INLINE csdf_half_input csdf_half_spread(int part, const void *at, int alone)
 {
     (void)part;
-    return (csdf_half_input)_mm512_rol_epi32(_mm512_set1_epi32((int)csdf_half_at(at, alone)), 16);
+    return (csdf_half_input)_mm512_set1_epi32((int)csdf_half_at(at, alone));
 }
 CSDF_INLINE csdf_half_weights csdf_half_load(int part, const void *at)
 {
@@ -91,6 +91,17 @@ CSDF_INLINE csdf_half_weights csdf_half_load(int part, const void *at)
     return (csdf_half_weights)_mm512_loadu_si512(at);
 }
 #define CSDF_HALF_ADD(sum, x, w) sum = _mm512_dpbf16_ps(sum, x, w)
+#define CSDF_HALF_TURNS 1
+
+/* Pairs of `count` elements, turned: the first one in the upper half, and behind an odd number a zero. Sixteen pairs at a time
+ * are written. */
+CSDF_INLINE void csdf_half_turn(const csdf_half *from, int32_t count, uint32_t *to)
+{
+    for (; count >= 32; count -= 32, from += 32, to += 16)
+        _mm512_storeu_si512(to, _mm512_rol_epi32(_mm512_loadu_si512(from), 16));
+    if (count > 0)
+        _mm512_storeu_si512(to, _mm512_rol_epi32(_mm512_maskz_loadu_epi16(((__mmask32)1 << count) - 1, from), 16));
+}
 
 #elif CSDF_HALVES_SUIT
 typedef uint32x4_t csdf_half_input, csdf_half_weights; /* clang has no place for half a vector among the lower registers */

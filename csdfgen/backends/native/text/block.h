@@ -52,7 +52,7 @@ static void @form@_@vectors@x@pixels@(const csdf_pass *pass, const float *const 
             ALL(LEAKING)
         }
 @for grid@
-        csdf_store(out[@i@] + shift + @lane@, a@i@_@v@);
+        STORE(out[@i@], shift + @lane@, a@i@_@v@);
 @end@
         table += @pixels@;
         out += @pixels@;

@@ -5,6 +5,7 @@
 #define SPREAD(part, at, alone) csdf_splat(*(at))
 #define LOAD(part, at) csdf_load(at)
 #define ADD(sum, x, w) CSDF_FMA(sum, x, w)
+#define STORE(to, at, x) csdf_store((to) + (at), x)
 #define PARTS(DO, k, alone) DO(0, k, alone)
 #define STEPS(count) (count)
 #define LEFT(count) 0
