@@ -66,7 +66,7 @@ endif
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
-	@$(PY) -m demo --out out
+	@$(PY) -m benchmarks.demo --out out
 
 wheel: $(VENV)/.stamp-demo $(VENV)/.stamp-wheel
 	@$(PY) -m tests.wheels $(ARGS)

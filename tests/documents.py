@@ -32,7 +32,7 @@ CONSOLE = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = {
     "csdfgen": 'exec {python} -m csdfgen "$@"',
     "python": 'exec {python} "$@"',
-    "make": 'test "$1" = demo && exec {python} -m demo --out out',
+    "make": 'test "$1" = demo && exec {python} -m benchmarks.demo --out out',
 }
 """Commands of the pages -> what is run here, without a second environment."""
 

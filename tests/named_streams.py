@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx.utils import Extractor
 
+from benchmarks.demo.centerface import INPUT, model_file
 from csdfgen.reading.zoo import build
-from demo.centerface import INPUT, model_file
 from tests.builder import Graph
 
 __all__ = ["STREAMS", "Named"]

@@ -15,9 +15,9 @@ import pytest
 
 import csdfgen
 import runtime
+from benchmarks.demo.centerface import INPUT, model_file
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
-from demo.centerface import INPUT, model_file
 from tests.builder import reference
 from tests.native_steps import compiler_missing
 from tests.networks import LIGHT, TRAINED, feeds, light, trained, with_last_scores

@@ -971,7 +971,7 @@ check: two channels of one name are accepted
 stale: points that are known are planned again
 - left = [key for key in by_key if key not in known]
 + left = list(by_key)
-# demo/centerface.py
+# benchmarks/demo/centerface.py
 check: pictures of any width are taken
 - if height % MULTIPLE or width % MULTIPLE:
 + if height % MULTIPLE:

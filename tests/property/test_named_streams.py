@@ -11,8 +11,8 @@ import pytest
 
 import csdfgen
 import runtime
+from benchmarks.demo.centerface import model_file
 from csdfgen.errors import InputError
-from demo.centerface import model_file
 from runtime.stream import StreamProgram
 from tests.builder import reference
 from tests.named_streams import STREAMS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.demo import centerface, pictures
 from csdfgen.errors import InputError
 from csdfgen.pages.measured import time_interleaved
-from demo import centerface, pictures
 
 
 def maps(*cells: tuple[int, int, float]) -> dict[str, np.ndarray]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from benchmarks.demo.centerface import Face
 from csdfgen.files import packaged_file
-from demo.centerface import Face
 
 TILES = (
     (0, 0, 1088),

@@ -1,4 +1,4 @@
-"""`python -m demo --out out`: CenterFace on a photograph at two sizes; a table, a picture,
+"""`python -m benchmarks.demo --out out`: CenterFace on a photograph at two sizes; a table, a picture,
 a graph.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.demo import centerface, pictures
 from csdfgen.errors import CsdfgenError
 from csdfgen.pages.measured import Measured, measure_frame
 from csdfgen.planning.plan import Plan
-from demo import centerface, pictures
 from runtime.reference import MismatchError
 
 MIB = 2**20
@@ -46,7 +46,7 @@ class Shown:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; 0 if all outputs are onnxruntime's and every face is found in both."""
-    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
     parser.add_argument(
         "--out", type=Path, default=Path("out"), help="folder for the picture and the graph"
     )
