@@ -186,7 +186,7 @@ def _section_times(plan: Plan, threads: int, repeats: int) -> list[list[float]]:
     for number, port in enumerate(code.ports):
         bound.open(number, arrays[port.name])
     numbers = [n for some in zip(code.code, code.stores, strict=True) for one in some for n in one]
-    order, sections = arrange_sections(numbers, bound._spans, bound._touched)
+    order, sections = arrange_sections(numbers, bound._spans, bound._touched, bound._regions)
     table = np.ascontiguousarray(bound._records[order])
     size = structure("csdf_record").size
     best, run = np.full(len(order), np.inf), load().run

@@ -269,10 +269,13 @@ def test_more_threads_never_leave_a_step_to_fewer(name: str) -> None:
     assert most == 16
 
 
-@pytest.mark.parametrize("name", ["resnet8@96x96", "squeezenet1_1@64x64", "unet@32x32"])
+@pytest.mark.parametrize(
+    "name", ["resnet8@96x96", "squeezenet1_1@64x64", "unet@32x32", "mobilenet_v2@96x96"]
+)
 @pytest.mark.parametrize("worth", [1, 5_000])
+@pytest.mark.parametrize("count", [2, 3])
 def test_parts_of_a_section_in_any_order(
-    name: str, worth: int, monkeypatch: pytest.MonkeyPatch
+    name: str, worth: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No part of a section reads or overwrites what another part writes: the last ones first are the whole frame, too. Some
     sections are of several instructions.
@@ -293,7 +296,7 @@ def test_parts_of_a_section_in_any_order(
     x = _RNG.standard_normal(plan.network.whole_shape(plan.network.inputs[0])).astype(np.float32)
     want = runtime.compile(plan)(x)
     monkeypatch.setattr(threads.Team, "_run", backwards)
-    for output, got in runtime.compile(plan, threads=3)(x).items():
+    for output, got in runtime.compile(plan, threads=count)(x).items():
         np.testing.assert_array_equal(got, want[output])
     assert joined > 5
 

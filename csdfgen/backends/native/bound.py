@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.regions import Regions, list_regions
 from csdfgen.backends.native.structures import (
     POINTER,
     Dim,
@@ -99,6 +100,7 @@ class NativeBound:
         self._library, self._team, self._memory = library, team, memory
         sections = [[[one]] for one in program.instructions]
         self._touched: Mapping[int, Touched] = {}
+        self._regions: Mapping[int, Regions] = {}
         if team is not None:
             constants, self._touched = constants.copy(), program.touched  # parts have tables
             together = count_together(self._touched)
@@ -133,6 +135,8 @@ class NativeBound:
                     self._numpy[number] = [bind_call(one, memory, constants) for one in parts]
                 self._spans[-1].append(range(first, len(native)))
         self._records = self._recorded(native, addresses)
+        if team is not None:
+            self._regions = list_regions(native, constants)
         self._instructions = program.instructions
         if self._numpy:
             BLAS.join(self)
@@ -208,7 +212,7 @@ class NativeBound:
                 (ctypes.c_char * table.nbytes).from_buffer(table),
                 len(table),
             )
-        order, sections = arrange_sections(numbers, self._spans, self._touched)
+        order, sections = arrange_sections(numbers, self._spans, self._touched, self._regions)
         table = np.ascontiguousarray(self._records[order])
         return self._team.sections(get_address(table), sections, table)
 

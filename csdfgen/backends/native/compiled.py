@@ -21,6 +21,7 @@ import numpy as np
 
 from csdfgen.backends.native.bound import PORTS, Addresses
 from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.regions import list_regions
 from csdfgen.backends.native.structures import (
     POINTER,
     constant,
@@ -183,6 +184,7 @@ class _Compiled:
             for number, one in enumerate(whole)
         ]
         self.instructions = [one for sections in shared for parts in sections for one in parts]
+        self._regions = list_regions(self.instructions, self.constants) if threads > 1 else {}
         self.sections: list[tuple[int, int, int]] = []
         self.firsts: list[int] = []
         records = iter(pairwise(accumulate((len(p) for some in shared for p in some), initial=0)))
@@ -222,7 +224,7 @@ class _Compiled:
     def _put(self, numbers: Sequence[int]) -> None:
         """Sections of instructions that follow each other."""
         begin = len(self.order)
-        order, sections = arrange_sections(numbers, self._spans, self._touched)
+        order, sections = arrange_sections(numbers, self._spans, self._touched, self._regions)
         self.order += order
         for start, first in sections:
             self.sections.append((begin + start, len(self.firsts), len(first) - 1))

@@ -10,8 +10,9 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, permutations
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
@@ -28,6 +29,7 @@ from csdfgen.backends.native.families.winograd import (
     tile_stages,
 )
 from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.regions import Regions, join_regions
 from csdfgen.backends.native.structures import (
     PANEL,
     constant,
@@ -125,27 +127,36 @@ class Team:
 
 
 def arrange_sections(
-    numbers: Iterable[int], spans: Spans, touched: Mapping[int, Touched]
+    numbers: Iterable[int],
+    spans: Spans,
+    touched: Mapping[int, Touched],
+    regions: Mapping[int, Regions] = MappingProxyType({}),
 ) -> tuple[list[int], list[tuple[int, list[int]]]]:
     """Records in the order in which threads take them, and their sections: the place of the first record, and from there the
     first of every part, and behind the last. Instructions that follow each other, and of which none touches what another one
-    writes, are one section: their first parts, their second ones, and so on.
+    writes, are one section: their first parts, their second ones, and so on. So are those of which each part touches what other
+    parts write in none: a thread goes on with its own columns or channels.
 
-    numbers: of instructions; spans: the records of the parts of each, in one section or in several.
+    numbers: of instructions; spans: the records of the parts of each, in one section or in several; regions: of records, as far
+    as they are known.
 
     >>> rows = [Touched((), (("arena", at, at + 8),)) for at in (0, 8, 8)]
     >>> arrange_sections(range(3), [[range(2)], [range(2, 4)], [range(4, 5)]], dict(enumerate(rows)))
     ([0, 2, 1, 3, 4], [(0, [0, 2, 4]), (4, [0, 1])])
     """
-    order: list[int] = []
-    sections: list[tuple[int, list[int]]] = []
+    sections: list[list[list[int]]] = []
+    reached: list[Regions] = []  # by the parts of the last section, where that is known
 
     def take(parts: Sequence[Sequence[int]]) -> None:
-        if len(parts) == 1 and sections and len(sections[-1][1]) == 2:
-            sections[-1][1][1] += len(parts[0])  # goes on where the one before ends
+        known = len(parts) > 1 and all(record in regions for part in parts for record in part)
+        mine = [join_regions(map(regions.__getitem__, one)) for one in parts] if known else []
+        if sections and len(sections[-1]) == len(parts) and _go_on(reached, mine, len(parts)):
+            for part, more in zip(sections[-1], parts, strict=True):
+                part += more
+            mine = [join_regions(both) for both in zip(reached, mine, strict=True)]
         else:
-            sections.append((len(order), [0, *accumulate(map(len, parts))]))
-        order.extend(record for part in parts for record in part)
+            sections.append([[*part] for part in parts])
+        reached[:] = mine
 
     for group in group_independent(numbers, touched):
         some = [spans[number] for number in group]
@@ -155,7 +166,19 @@ def arrange_sections(
         else:
             for parts in (parts for sections_of in some for parts in sections_of):
                 take([[record] for record in parts])
-    return order, sections
+    order: list[int] = []
+    firsts: list[tuple[int, list[int]]] = []
+    for lists in sections:
+        firsts.append((len(order), [0, *accumulate(map(len, lists))]))
+        order += chain.from_iterable(lists)
+    return order, firsts
+
+
+def _go_on(before: Sequence[Regions], after: Sequence[Regions], parts: int) -> bool:
+    """Whether parts need not wait until all those before have ended: nothing is shared by different ones."""
+    if parts == 1 or len(before) != parts or len(after) != parts:
+        return parts == 1
+    return not any(before[i].meets(after[k]) for i, k in permutations(range(parts), 2))
 
 
 def _beside(some: Sequence[range], most: int) -> list[list[int]]:
