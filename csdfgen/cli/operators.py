@@ -31,10 +31,6 @@ _RESOLVED = (
     "positions must be constants by then"
 )
 
-_WRITTEN_OUT = (
-    "unrolled when the model is loaded; the trip count must be a constant by then, or a size"
-)
-
 
 STRUCTURES = {
     "row-phased": "a phase writes a slab of output rows and needs only the input rows of its window",
@@ -61,11 +57,9 @@ class Operators(Command):
         from csdfgen.ops.base import onnx_page
         from csdfgen.reading.folding import FOLDED_ONLY
         from csdfgen.reading.sequences import SEQUENCES
-        from csdfgen.reading.unrolling import UNROLLED
 
         at_loading = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
         at_loading |= dict.fromkeys(SEQUENCES, _RESOLVED)
-        at_loading |= dict.fromkeys(UNROLLED - OPERATORS.keys(), _WRITTEN_OUT)
         known = sorted({*OPERATORS, *at_loading})
 
         def values(name: str) -> dict[str, Any]:

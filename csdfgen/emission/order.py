@@ -312,6 +312,8 @@ class ProgramTables:
         if found is None:
             some = [program.instructions[number] for number in code]
             self.kernels.update(f"csdf_{one.kernel}" for one in some)
+            if any(one.kernel == "turns_of" for one in some):
+                self.kernels.update(f"csdf_{one}" for one in program.constants.called)
             last = step.layer.name if step.phase.last else ""
             counted = [
                 self._counted.get((last, one.kernel, len(some) - number), {})

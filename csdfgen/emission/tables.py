@@ -40,7 +40,14 @@ from csdfgen.emission.macros import (
 )
 from csdfgen.planning import buffers
 from csdfgen.program import instructions
-from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, find_row_pool
+from csdfgen.program.instructions import (
+    PADDING,
+    Constants,
+    Instruction,
+    Ref,
+    find_kernel,
+    find_row_pool,
+)
 
 _WORD = 8
 """Bytes of a row's number; alignment of short pieces of the blob."""
@@ -502,6 +509,9 @@ class Tables:
         """A reference as a token. pointee: the type that it points to."""
         if ref is None:
             return LITERAL, "NULL"
+        kernel = find_kernel(ref)
+        if kernel is not None:
+            return LITERAL, f"csdf_{kernel}"
         if ref.pool == instructions.WEIGHTS:
             return WEIGHTS, self._blob.find(ref.offset)
         known = self._placed.get((ref, pointee))
@@ -519,6 +529,7 @@ class Tables:
             places = [None if at == PADDING else Ref(rows, at) for at in table]
             return pool.name, pool.add([(self._place(one, ""),) for one in places])
         plain = pointee.removeprefix("const ")
+        plain = ref.pool if plain == "void" else plain
         if plain != ref.pool:
             raise AssertionError(f"a table of {ref.pool} where {pointee} is wanted")
         if plain.startswith("csdf_"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from csdfgen.backends.native.structures import get_record
 from csdfgen.lowering.program import Program
-from csdfgen.program.instructions import Constants, Ref
+from csdfgen.program.instructions import RECORDS, Constants, Ref, find_kernel
 
 _ASKED = re.compile(r"CSDF_(?:MAY|MOST|MULTIPLE)\((\w+__\w+)")
 _HEAD = """/* What the steps of this network have in common: by it, compilers leave out what none of them takes.
@@ -52,6 +52,9 @@ def _list_values(kernel: str, names: Sequence[str], programs: Sequence[Program])
         for one in program.instructions:
             if one.kernel in (kernel, f"{kernel}_of"):
                 yield from _walk(get_record(one), names, program.constants)
+        for record in program.constants.tables.get(RECORDS, ()):
+            if record is not None and find_kernel(record.kernel) in (kernel, f"{kernel}_of"):
+                yield from _walk(record.step, names, program.constants)
 
 
 def _walk(value: Any, names: Sequence[str], constants: Constants) -> Iterator[int]:

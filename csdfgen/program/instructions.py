@@ -29,6 +29,12 @@ CALLED = "called"
 PADDING = -1
 """Offset of a row of padding, which is nowhere, in a table of rows."""
 
+RECORDS = "csdf_record"
+"""The pool of programs that instructions work off: kernels and their steps."""
+
+_KERNEL = "kernel "
+"""Begins the names of pools that are the function of a kernel."""
+
 _LINE = 64
 """Bytes of a line of cache: where arrays of constants begin."""
 
@@ -340,10 +346,18 @@ class Constants:
         return self._placed(get_address(values), values)
 
     def _placed(self, at: int, values: np.ndarray) -> Ref:
-        for low, high, name in self._spans:
-            if low <= at < high:
-                return Ref(name, at - low)
-        return self.array(values)
+        return self.find(at) or self.array(values)
+
+    def find(self, at: int) -> Ref | None:
+        """The place of an address in memory that nobody touches."""
+        spans = (one for one in self._spans if one[0] <= at < one[1])
+        return next((Ref(name, at - low) for low, _, name in spans), None)
+
+    @property
+    def called(self) -> set[str]:
+        """The kernels that programs of instructions, and copies of their rows, call."""
+        rows = (row for name in (RECORDS, "csdf_turn_rows") for row in self.tables.get(name, ()))
+        return {str(find_kernel(row.kernel)) for row in rows if row is not None}
 
     def copy(self) -> Constants:
         """The same pools, to which more can be added."""
@@ -358,6 +372,16 @@ class Constants:
         known = values.__array_interface__  # made once: it has all of them
         form = Array(known["shape"], known["strides"] or values.strides, type_name(values.dtype))
         return form, self._placed(known["data"][0], values)
+
+
+def place_kernel(kernel: str) -> Ref:
+    """The place of the function of a kernel."""
+    return Ref(f"{_KERNEL}{kernel}", 0)
+
+
+def find_kernel(ref: Ref) -> str | None:
+    """The kernel whose function a place is; None for another place."""
+    return ref.pool.removeprefix(_KERNEL) if ref.pool.startswith(_KERNEL) else None
 
 
 def find_row_pool(ref: Ref) -> str | None:

@@ -351,7 +351,8 @@ def _scanned(operation: Operation, position: int, rank: int) -> int | None:
     """The axis of an operand of a Scan along which turns read it; None for a state, and where they go backwards."""
     scanned = operation.attributes["num_scan_inputs"].i
     number = position - len(operation.inputs) + scanned
-    return scan_axis(operation, "input", number, scanned, rank) if number >= 0 else None
+    found = scan_axis(operation, "input", number, scanned, rank) if number >= 0 else None
+    return found[0] if found and not found[1] else None
 
 
 def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:

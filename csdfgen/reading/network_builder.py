@@ -52,10 +52,10 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
-from csdfgen.reading.scanned import scan_layer
+from csdfgen.reading.scanned import loop_layer, scan_layer
 from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
 from csdfgen.reading.stored_layers import store_integers
-from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
+from csdfgen.reading.unrolling import UNROLLED, Writing, is_short, passes_condition, unroll
 from csdfgen.reading.unsupported import unsupported_error
 from csdfgen.reading.without_elements import make_empty_results
 
@@ -502,9 +502,15 @@ class _Visit:
         if any(isinstance(o, Listed) for o in operands[: states or None]):
             raise ModelError("reads a sequence; it needs tensors")
         known = [o if isinstance(o, Tensor | np.ndarray) else None for o in operands]
-        if operation.op_type == "Scan" and self._as_rows and self._scanned(operation, known):
+        why = self._looped(operation, known) if self._as_rows else ""
+        if why is None:
             return
-        unroll(self._writing(operation), known, self._graph)
+        try:
+            unroll(self._writing(operation), known, self._graph)
+        except ModelError as error:
+            if not why or operation.op_type == "Scan":
+                raise
+            raise ModelError(f"{error.message}; it is no layer of its own either: {why}") from None
 
     def _writing(self, operation: Operation) -> Writing:
         """What other operations are written with in place of this one."""
@@ -541,27 +547,48 @@ class _Visit:
             self._values[operation.outputs[0]] = made
         return True
 
-    def _scanned(self, operation: Operation, operands: Sequence[_Known]) -> bool:
-        """Make one layer of a Scan, if its body consists of plain layers."""
+    def _looped(self, operation: Operation, operands: Sequence[_Known]) -> str | None:
+        """Make one layer of a Scan or a Loop, if its body consists of plain layers; else why not, "" if it was not tried."""
+        if (
+            self._lift_to is not None
+            or not self._bounded.axes.keys().isdisjoint(operation.captured)
+            or is_short(operation, operands)
+        ):
+            return ""
+        before = len(self.layers)
 
-        def turn(given: Sequence[Tensor], ends: Sequence[str]) -> Sequence[Layer] | None:
+        def turn(given: Sequence[Tensor], ends: Sequence[str]) -> list[Layer]:
             inside = _Visit(self._graph, self._inputs, self._folder, apart=self._apart)
             inside._values = {**self._values, **{t.name: t for t in given}}
             inside._asked = self._asked
             names = tuple(t.name for t in given)
             for one in self._graph.turn(operation, 0, names, tuple(ends)):
                 inside.operation(one)
-            failed = inside._first_error or inside.unsupported or inside.bounded
-            return None if failed else inside.layers
+            inside.raise_what_was_found()
+            if inside.bounded:
+                raise ModelError("its body has axes of unknown sizes")
+            constants = {name: inside._values[name] for name in ends}
+            written = [
+                constant_layer(name, name, value)
+                for name, value in constants.items()
+                if isinstance(value, np.ndarray)
+            ]
+            return [*inside.layers, *written]
 
-        if self._lift_to is not None or not self._bounded.axes.keys().isdisjoint(
-            operation.captured
-        ):
-            return False
-        layer = scan_layer(operation, operands, turn, self._fresh_tensor)
-        if layer is not None:
-            self._add(replace(layer, name=self._layer_name(layer.name)))
-        return layer is not None
+        def make(op_type: str, *given: _Known) -> Tensor:
+            return self._of_own(operation.name, op_type, given, f"{operation.name}/{op_type}")
+
+        try:
+            if operation.op_type == "Scan":
+                layer = scan_layer(operation, operands, turn, self._fresh_tensor)
+            else:
+                passes = passes_condition(operation.attributes["body"].g)
+                layer = loop_layer(operation, operands, turn, self._fresh_tensor, make, passes)
+        except CsdfgenError as error:
+            del self.layers[before:]
+            return str(error)
+        self._add(replace(layer, name=self._layer_name(layer.name)))
+        return None
 
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""

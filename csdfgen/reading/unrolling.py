@@ -26,6 +26,9 @@ UNROLLED = frozenset({"Loop", "Scan"})
 MOST_OPERATIONS = 20_000
 """Of all turns of one loop, with those of loops inside of it."""
 
+SHORT = 1_000
+"""Operations up to which a Loop is written out where its turns are counted."""
+
 _OPSET = 13
 """Of the operations around a body."""
 
@@ -127,6 +130,8 @@ def unroll(writing: Writing, operands: Sequence[Known], graph: Graph) -> None:
 def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, outputs: int) -> None:
     operation = turns.operation
     count, condition = [*operands, None, None][:2]
+    if any(isinstance(o, np.ndarray) and o.size == 1 and o.item() <= 0 for o in (count, condition)):
+        count, condition = np.array(0), None  # whatever the other one says
     for what, operand in (("number of turns", count), ("condition", condition)):
         if isinstance(operand, Tensor) or (operand is not None and operand.size != 1):
             raise ModelError(
@@ -142,7 +147,7 @@ def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
     if inputs != 2 + len(states) or outputs < 1 + len(states):
         raise ModelError(f"gives {len(states)} states to a body of {inputs} inputs")
     found: list[list[str]] = [[] for _ in range(outputs - 1 - len(states))]
-    exact = _hands_on(operation.attributes["body"].g)
+    exact = passes_condition(operation.attributes["body"].g)
     true, number = turns.constant(True, "condition"), 0
     while going and (most is None or number < most):
         turns.check_size(most if most and exact else number + 1, number, nodes)
@@ -155,7 +160,17 @@ def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
     turns.finish(states, [(one, 0, False) for one in found])
 
 
-def _hands_on(body: onnx.GraphProto) -> bool:
+def is_short(operation: Operation, operands: Sequence[Known]) -> bool:
+    """Whether a loop of a known number of turns is written out, since layers of few turns gain by what is known of each."""
+    count, condition = [*operands, None, None][:2]
+    if operation.op_type == "Scan" or not isinstance(count, np.ndarray) or count.size != 1:
+        return False
+    body = operation.attributes["body"].g
+    known = not isinstance(condition, Tensor) and passes_condition(body)
+    return known and int(count.item()) * len(body.node) <= SHORT
+
+
+def passes_condition(body: onnx.GraphProto) -> bool:
     """Whether the body of a Loop hands its condition on, so that all turns are taken."""
     names = {
         node.output[0]: node.input[0]

@@ -24,12 +24,13 @@ from csdfgen.backends.device.elements import list_kernels
 from csdfgen.backends.device.shapes import FILES, Blocks
 from csdfgen.backends.device.sources import assemble_source, series
 from csdfgen.errors import ToolError
-from tests.builder import Graph
+from tests.builder import Graph, reference
 from tests.emulated_cuda import COMPILER, Emulated, Result
 from tests.op_harness import heights
 from tests.op_samples import SAMPLES
 from tests.property.test_native import LAYOUTS, close
 from tests.scattered import declared, run_scattered
+from tests.unit.test_scanned import _Scan
 
 CAPABILITIES = 53, 62, 72, 87, 90
 """Jetson Nano, TX2, Xavier, Orin; H100."""
@@ -142,6 +143,15 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("emulated", ["apart"], indirect=True)
+def test_turns_follow_each_other(emulated: Emulated) -> None:
+    made = _Scan(3, directions=(1, 1))
+    plan = csdfgen.plan(csdfgen.load(made.model), backend="cuda")
+    found = runtime.run(plan, made.feeds)
+    found = found if isinstance(found, dict) else {plan.network.outputs[0].name: found}
+    for name, wanted in reference(made.model, made.feeds).items():
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_branches_wait(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of a graph run as early and as late as their edges let them; one whose edges are ignored is found."""
     graph = Graph()

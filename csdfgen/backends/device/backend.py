@@ -41,7 +41,7 @@ class DeviceKernels(NativeKernels):
         self._chosen = parse_ways(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
         super().__init__(_Text(), ways=Ways(exact=True, pairs=not driver.dots, fused=True))  # type: ignore[arg-type]
 
-    in_process = False
+    in_process, loops = False, False
 
     def refusal(self, layer: Layer) -> str | None:
         """See `Backend.refusal`."""

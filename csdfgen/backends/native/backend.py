@@ -20,6 +20,7 @@ from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.strided import Loop, fuse_loops, translate_call
 from csdfgen.backends.native.structures import kernel_structure
 from csdfgen.backends.native.threads import Team
+from csdfgen.backends.native.turns import Bodies, locate_step, lower_turns, run_family
 from csdfgen.backends.native.ways import SUMS, VARIANTS, Ways
 from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools
 from csdfgen.backends.numpy.backend import NUMPY
@@ -29,6 +30,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.ops.functions import FUNCTION, call_function
+from csdfgen.ops.scan import ENDS_ELSEWHERE, run_turns, unroll_turns
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import (
     ALIGNMENT,
@@ -62,6 +64,9 @@ class NativeKernels:
     in_process = True
     """Whether it calls functions of this process."""
 
+    loops = True
+    """Whether a kernel works off turns; else they follow each other in the program."""
+
     def __init__(
         self,
         library: Library,
@@ -71,6 +76,7 @@ class NativeKernels:
         team: Team | None = None,
     ) -> None:
         self._library, self._fallback, self._ways, self._team = library, fallback, ways, team
+        self._calls = Bodies(self._family, (self.name, ways))
 
     def peak(self) -> float | None:
         """See `Backend.peak`."""
@@ -124,6 +130,9 @@ class NativeKernels:
         """Whatever numpy computes native code does, too."""
         if layer.op_type == FUNCTION.op_type and not self.in_process:
             return "functions run on the processor; take backend native or numpy"
+        wiring = None if self.loops else layer.attributes.get("wiring")
+        if wiring is not None and (wiring.turns is None or wiring.going is not None):
+            return f"its number of turns is computed; {ENDS_ELSEWHERE}"
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no native kernel"
 
     @property
@@ -142,11 +151,11 @@ class NativeKernels:
 
     def workspace(self, step: Step, limit: int | None = None) -> int:
         """See `Backend.workspace`."""
-        return self._most(step, limit, lambda one: NUMPY.workspace(one, limit))
+        return self._most(step, limit, lambda one: self._calls.workspace(one, limit))
 
     def used(self, step: Step, size: int) -> int:
         """See `Backend.used`."""
-        return self._most(step, size, lambda one: NUMPY.used(one, size))
+        return self._most(step, size, lambda one: self._calls.used(one, size))
 
     def _most(self, step: Step, limit: int | None, by_numpy: Callable[[Step], int]) -> int:
         """What the part of a step takes that takes the most; by_numpy: what one without a family takes."""
@@ -167,7 +176,8 @@ class NativeKernels:
         try:
             for one, family in _parts(step, self._family):
                 if family is None:
-                    found += self._translated(NUMPY.calls_of(one, constants.memory), constants)
+                    calls = self._calls.calls_of(one, constants.memory)
+                    found += self._translated(calls, constants)
                 else:
                     found += self._lowered(one, family, constants)
         except PlanError as error:
@@ -192,6 +202,10 @@ class NativeKernels:
             loops.clear()
 
         for call in calls:
+            if call[0] in (run_turns, run_family):
+                take_loops()
+                found += self._looped(call, constants)
+                continue
             try:
                 made = translate_call(call, constants)
                 lacking = [one.kernel for one in made if not self._library.has(one.kernel)]
@@ -207,9 +221,19 @@ class NativeKernels:
         take_loops()
         return found
 
+    def _looped(self, call: Call, constants: Constants) -> list[Instruction]:
+        """The instructions of turns, or of a layer of a body."""
+        if call[0] is run_family:
+            step, family = call[1]
+            return self._lowered(locate_step(step, constants), family, constants)
+        if not self.loops:
+            return self._translated(unroll_turns(call), constants)
+        return lower_turns(call, self._translated(call[1][3], constants), constants)
+
     def moves(self, made: Sequence[Instruction]) -> bool:
         """See `Backend.moves`: copies from several blocks may have become one loop."""
-        return not any(kernel_structure(one.kernel).name == "csdf_strided" for one in made)
+        kinds = {kernel_structure(one.kernel).name for one in made}
+        return kinds.isdisjoint(("csdf_strided", "csdf_turns_step"))
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """See `Backend.allocate`."""

@@ -43,6 +43,7 @@ from csdfgen.program.instructions import (
     Ref,
     find_row_pool,
     get_address,
+    place_kernel,
 )
 from csdfgen.program.steps import Awaiting, Call, Code, Move, Touched
 
@@ -115,6 +116,7 @@ class NativeBound:
         self._arrays: list[np.ndarray | None] = [None] * len(self._here)
         pools = {name: (get_address(array), 1) for name, array in memory.items()}
         pools[PORTS] = ctypes.addressof(self._ports), structure(PORTS).size
+        pools |= {place_kernel(one).pool: (library.address(one), 1) for one in constants.called}
 
         def weight(offset: int) -> int:
             block = constants.block(offset)

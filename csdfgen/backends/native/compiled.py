@@ -38,7 +38,7 @@ from csdfgen.backends.native.threads import (
 from csdfgen.errors import PlanError
 from csdfgen.files import COMPILED, replace_file
 from csdfgen.ops.base import align_size
-from csdfgen.program.instructions import Instruction, Ref, get_address
+from csdfgen.program.instructions import Instruction, Ref, get_address, place_kernel
 from csdfgen.program.steps import End, Touched, View, WholeCode
 
 _SUMMED = 16
@@ -120,6 +120,8 @@ class _Image:
         pools = {name: (bases[_ARENA] + at, 1) for name, at in compiled.pools.items()}
         self.ports = self._put(np.frombuffer(compiled.opened(self._kernel), np.uint8))
         pools[PORTS] = self.ports, structure(PORTS).size
+        called = sorted(compiled.constants.called)
+        pools |= {place_kernel(one).pool: (self._kernel(one), 1) for one in called}
         addresses = Addresses(
             compiled.constants, pools, lambda offset: bases[_WEIGHTS] + offset, self._put
         )

@@ -10,7 +10,7 @@ emitting its calls once for every structure, into memory that is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +33,7 @@ from csdfgen.ops.base import (
     Work,
     present_slab,
 )
+from csdfgen.ops.scan import run_turns
 from csdfgen.ops.spread import Piece, Spread, Stack
 from csdfgen.program.instructions import Constants, Instruction, get_address
 from csdfgen.program.steps import (
@@ -81,8 +82,15 @@ class NumpyKernels:
 
     profile = "numpy-core"
 
+    _bodies: Hashable = None
+    """By what bodies of loops are computed."""
+
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
+
+    def kernel(self, layer: Layer) -> Emit:
+        """The kernel that emits the calls of a layer."""
+        return _kernel(layer)
 
     def peak(self) -> float | None:
         """See `Backend.peak`: that of BLAS is unknown."""
@@ -118,7 +126,7 @@ class NumpyKernels:
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""
-        known, key = _workspaces(step.layer), (limit, describe_demand(step))
+        known, key = _workspaces(step.layer), (self._bodies, limit, describe_demand(step))
         if key in known:  # most halves of halves are alike
             return known[key]
         scratch = DeclaringScratch(limit)
@@ -201,7 +209,7 @@ class NumpyKernels:
         shaped = results
         if phase.images > 1:
             shaped = [array.reshape(phase.images, -1, *array.shape[1:]) for array in results]
-        calls.extend(_kernel(layer)(Work(phase, slabs, shaped, scratch)))
+        calls.extend(self.kernel(layer)(Work(phase, slabs, shaped, scratch)))
         scratch.rewind(mark)
         if not accumulates or phase.last:
             outputs = results
@@ -338,6 +346,9 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
     would go through memory of its own.
     """
     function, arguments = call
+    if function is run_turns:
+        nested = ([p for one in calls for p in _in_place(one, scratch)] for calls in arguments[2:])
+        return ((run_turns, (*arguments[:2], *nested)),)
     if function is not np.copyto or not isinstance(arguments[1], np.ndarray) or len(arguments) > 2:
         return (call,)
     target, source = arguments

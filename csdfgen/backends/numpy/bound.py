@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import Context
 from functools import lru_cache, partial
 from typing import Any
@@ -27,6 +27,7 @@ from csdfgen.backends.numpy.arrays import HostMemory, place_rows
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
 from csdfgen.ops.functions import call_function
+from csdfgen.ops.scan import run_turns
 from csdfgen.program.instructions import CALLED, WEIGHTS, Array, Constants, Instruction, Ref
 from csdfgen.program.steps import Call, Code, Move
 
@@ -120,7 +121,7 @@ _NAMES: dict[Any, str] = {
     primitives.pick_elements: "picked", primitives.scatter: "scattered", primitives.rank_elements: "ranked",
     primitives.nonzero: "nonzero", primitives.suppress_boxes: "suppressed",
     primitives.walk_trees: "walked", primitives.align_regions: "aligned",
-    call_function: CALLED,
+    call_function: CALLED, run_turns: "turns",
 }  # fmt: skip
 """Functions that are no ufuncs -> their kernels."""
 
@@ -150,19 +151,42 @@ def record_call(call: Call, constants: Constants) -> Instruction:
             array, ref = constants.placed(one)
             fields.append(array)
             refs.append(ref)
+        elif isinstance(one, list):
+            inner = [record_call(call, constants) for call in one]
+            fields.append(_Nested(made._replace(refs=()) for made in inner))
+            refs += (ref for made in inner for ref in made.refs)
         else:
             fields.append(one)
     return Instruction(kernel, tuple(fields), tuple(refs))
 
 
+class _Nested(tuple[Instruction, ...]):
+    """Instructions among the fields of another one, which has their places."""
+
+    __slots__ = ()
+
+
 def bind_call(made: Instruction, memory: Mapping[str, np.ndarray], constants: Constants) -> Call:
     """The prepared call of an instruction. memory: bytes of the pools."""
-    refs = iter(made.refs)
-    arguments = tuple(
-        _array_at(one, next(refs), memory, constants) if isinstance(one, Array) else one
-        for one in made.fields
-    )
-    return _function(made.kernel), arguments
+    return _bound(made, iter(made.refs), memory, constants)
+
+
+def _bound(
+    made: Instruction,
+    refs: Iterator[Ref | None],
+    memory: Mapping[str, np.ndarray],
+    constants: Constants,
+) -> Call:
+    """The prepared call of an instruction whose places are the next ones."""
+    arguments: list[Any] = []
+    for one in made.fields:
+        if isinstance(one, Array):
+            arguments.append(_array_at(one, next(refs), memory, constants))
+        elif isinstance(one, _Nested):
+            arguments.append([_bound(inner, refs, memory, constants) for inner in one])
+        else:
+            arguments.append(one)
+    return _function(made.kernel), tuple(arguments)
 
 
 def _function(kernel: str) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 18
+#define CSDF_VERSION 19
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -678,6 +678,27 @@ typedef struct csdf_record {
 
 void csdf_run(const csdf_record *records, int32_t count);
 
+/* Rows of turns, `stride` bytes from one to the next: a copy of that of the first turn into a place of its own, or of such a place
+ * into the row (written). */
+typedef struct csdf_turn_rows {
+    void (*kernel)(const void *step);
+    csdf_strided copy;
+    ptrdiff_t stride;
+    int32_t written;
+} csdf_turn_rows;
+
+/* The turns of a loop: each copies rows, works off `body`, and copies others. turns: how many, -1 for any number. going: the loop
+ * ends before a turn where it is 0; may be NULL. */
+typedef struct csdf_turns_step {
+    const csdf_record *body;
+    const csdf_turn_rows *before, *behind;
+    const uint8_t *going;
+    ptrdiff_t turns;
+    int32_t body_count, before_count, behind_count;
+} csdf_turns_step;
+
+void csdf_turns(const csdf_turns_step *step);
+
 /* Before kernels that are called one by one, and behind them: how the processor takes subnormal numbers. */
 typedef uint64_t csdf_mode;
 csdf_mode csdf_enter(void);
@@ -731,6 +752,7 @@ void csdf_standardize_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_recurrent_bytes_of(const void *step);
 void csdf_map_of(const void *step);
+void csdf_turns_of(const void *step);
 void csdf_pool_of(const void *step);
 void csdf_conv_bytes_of(const void *step);
 void csdf_depthwise_bytes_of(const void *step);
