@@ -117,12 +117,12 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
     return taken
 
 
-def fit_whole_layers(plan: Plan, predicted: Predicted) -> str | None:
-    """Heights of a plan that takes more memory than whole layers, halved where it does until it would not; None if they
-    cannot be, or planning would take too long.
+def fit_whole_layers(plan: Plan, predicted: Predicted, part: float = 1.0) -> str | None:
+    """Heights of a plan that takes more memory than whole layers, halved where it does until the rows alive would take no
+    more than this part of what whole layers do; None if they cannot be, or planning would take too long.
     """
     phased, order = predicted.at(str(plan.conversion.rows)), plan.order
-    limit = plan.figures["whole_layer_live"] - plan.figures["outputs"]
+    limit = part * (plan.figures["whole_layer_live"] - plan.figures["outputs"])
     for _ in range(STEPS):
         peak = peak_live(trace_lifetimes(order, phased.buffers), phased.scratch, order)
         spec = phased.conversion.rows

@@ -69,6 +69,9 @@ _BRIEF = 250
 _QUICK = 3
 """Plans made for the least memory at the lowest effort: one row a phase mostly takes the least."""
 
+_CLOSE = 0.9
+"""Part of whole layers down to which slabs are lowered before other plans are tried."""
+
 _FEW = 5
 """Rungs that are tried where any plan better than that at the heights of `auto` is enough."""
 
@@ -474,8 +477,12 @@ def search_default(search: Search) -> None:
         raise KeyboardInterrupt
     whole = whole_layer_bytes(first.plan)
     if first.bytes > whole:
-        low = fit_whole_layers(first.plan, search.predicted)
-        found = first if low is None else search.rows(low)
+        found, part = first, 1.0
+        while found.bytes > whole and part > _CLOSE:
+            if (low := fit_whole_layers(found.plan, search.predicted, part)) is None:
+                break
+            found = search.rows(low)
+            part *= whole / found.bytes  # places may take more than the rows that are alive
         if found.bytes <= whole and found.seconds <= SLOWER * first.seconds:
             return
         for rows in ("auto", search.lowest, "whole"):
