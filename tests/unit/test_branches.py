@@ -243,9 +243,10 @@ REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "a condition that is no bool": (("t = Relu(x)", "e = Neg(x)", "c = Identity(m)"), "condition is float32 1;"),
     "a condition of many": (("t = Relu(x)", "e = Neg(x)", "c = Greater(x, none)"), "bool 1x3x4x5; one bool"),
     "an operator": (("t = Relu(x)", "e = Bernoulli(x)"), "Bernoulli"),
-    "a loop": (("t = Relu(x)", "k = Cast <to = 7> (m) d = ReduceMax <keepdims = 0> (k) e = Loop <body = "
-        "b (int64 i, bool g, float[1,3,4,5] s) => (bool h, float[1,3,4,5] u) { h = Identity(g) u = Neg(s) }> (d, , x)"),
-        "number of turns is computed at run time"),
+    "a loop": (("t = Relu(x)", "k = Cast <to = 7> (m) d = ReduceMax <keepdims = 0> (k) q, a = Loop <body = "
+        "b (int64 i, bool g, float[1,3,4,5] s) => (bool h, float[1,3,4,5] u, float[1,3,4,5] v) "
+        "{ h = Identity(g) u = Neg(s) v = Abs(s) }> (d, , x) n = ReduceMax <keepdims = 0> (a) e = Add(q, n)"),
+        "remove its outputs of all turns"),
     "as many as are found": (("n = NonZero(x) f = Cast <to = 1> (n) r = ReduceSum <keepdims = 0> (f) t = Add(x, r)",
         "e = Neg(x)"), "has as many positions as are found"),
 }  # fmt: skip
