@@ -156,7 +156,7 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
     const csdf_pass pass = {
         table, f->tiles, 1, 1, &inputs, weights, panel, 0, 0, CSDF_WHOLE, left * CSDF_PANEL,
         (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL,
-        at ? (const float *const *)out : NULL, out, {CSDF_NONE, 0.0f, 0.0f}, NULL, 0,
+        at ? (const float *const *)out : NULL, out, {CSDF_NONE, 0.0f, 0.0f}, 0, NULL, 0,
     };
     csdf_products(&pass);
 }

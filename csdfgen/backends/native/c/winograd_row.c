@@ -137,7 +137,7 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
     const csdf_pass pass = {
         table + pixels, pixels, layer->kernel_h, 1, &inputs, weights, panel, 0, skip, CSDF_WHOLE, left * CSDF_PANEL,
         (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL, at ? table : NULL,
-        (float *const *)table, {CSDF_NONE, 0.0f, 0.0f}, NULL, 0,
+        (float *const *)table, {CSDF_NONE, 0.0f, 0.0f}, 0, NULL, 0,
     };
     csdf_products(&pass);
 }
