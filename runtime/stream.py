@@ -50,20 +50,25 @@ _PIECE = 1 << 22
 
 @dataclass(frozen=True)
 class Turns:
-    """What repeats: the first segment, how many there are in a turn, and how many rows of each input and output. joined: turns
-    of the template, one behind the other, that are executed together.
+    """What repeats: the first segment, how many there are in a turn, and how many rows of each input and output in each of its
+    periods. joined: turns of the template, one behind the other, that are executed together.
     """
 
     first: int
     count: int
     joined: int
+    periods: int
     fed: Sequence[int]
     made: Sequence[int]
 
     def split(self, number: int) -> tuple[int, int]:
-        """(whole turns that are left out, segment of the template) of a segment of a stream."""
+        """(periods that are left out, segment of the template) of a segment of a stream."""
         again, place = divmod(max(0, number - self.first), self.joined * self.count)
-        return again * self.joined, min(number, self.first) + place
+        return again * self.joined * self.periods, min(number, self.first) + place
+
+    def skip(self, number: int, periods: int) -> int:
+        """The segment of a template without so many periods."""
+        return number - periods * self.count // self.periods
 
     @property
     def stop(self) -> int:
@@ -72,18 +77,18 @@ class Turns:
 
 
 class Chunk(NamedTuple):
-    """Segments [start, stop) of a template. left_out: turns in front of them. done: firings of the first that are done."""
+    """Segments [start, stop) of a template. left_out: periods in front of them. done: firings of the first that are done."""
 
     left_out: int
     start: int
     stop: int
     done: int = 0
 
-    def rows(self, counts: np.ndarray, turn: Sequence[int]) -> list[int]:
-        """How many rows there are behind it. counts: in a template; turn: in a turn."""
+    def rows(self, counts: np.ndarray, period: Sequence[int]) -> list[int]:
+        """How many rows there are behind it. counts: in a template; period: in a period."""
         return [
             low + self.left_out * more
-            for low, more in zip(counts[self.stop].tolist(), turn, strict=True)
+            for low, more in zip(counts[self.stop].tolist(), period, strict=True)
         ]
 
 
@@ -188,7 +193,8 @@ class StreamProgram:
         self.plan, self.lock = plan, Turn()
         self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
         self._joined = plan.joined
-        self._template = plan.at(plan.least + self._joined * plan.turn)  # one turn more, to compare
+        rows = plan.least + self._joined * plan.turn
+        self._template = plan.ending(rows, rows)  # one turn more, to compare
         network = self._template.network
         self.inputs: dict[str, Tensor] = {one.name: one for one in network.inputs}
         self.outputs: dict[str, Tensor] = {
@@ -251,7 +257,9 @@ class StreamProgram:
         one = self.segments
         count = self.plan.turn // int(one.fed[1, 0])
         first = one.find_body(count, self._joined * count)
-        return Turns(first, count, self._joined, *one.turn(first, count))
+        periods = self.plan.turn // self.plan.period
+        each = ([rows // periods for rows in some] for some in one.turn(first, count))
+        return Turns(first, count, self._joined, periods, *each)
 
     @cached_property
     def held_back(self) -> int:
@@ -262,25 +270,25 @@ class StreamProgram:
         return held and held + self.plan.period
 
     def ending(self, rows: int, done: int) -> tuple[Plan, Segments, int]:
-        """(template, its segments, turns that are left out) for the end of a stream of so many rows, so many of whose segments
+        """(template, its segments, periods that are left out) for the end of a stream of so many rows, so many of whose segments
         are done. Raises ModelError, InputError or PlanError for a number of rows that the network does not take.
         """
-        low, turns = self.plan.template(rows)
-        while turns and done - turns * self.turns.count < self.turns.first:
-            low, turns = low + self.plan.turn, turns - 1
-        start = done - turns * self.turns.count
-        key = low, rows if self.plan.counts_rows else low, start
+        low, left_out = self.plan.template(rows)
+        while left_out and self.turns.skip(done, left_out) < self.turns.first:
+            low, left_out = low + self.plan.period, left_out - 1
+        start = self.turns.skip(done, left_out)
+        key = low, rows if self.plan.counts_rows else left_out % self.turns.periods, start
         if self._ending is None or self._ending[0] != key:
             self._ending = None  # which may be gone before another one is made
-            plan, shared = self._end_at(*key[:2], rows), self.segments.program.constants.copy()
+            plan, shared = self._end_at(low, rows), self.segments.program.constants.copy()
             alike = Alike() if self.plan.counts_rows else self._alike.copy()
             program = self._lower(plan, shared, alike, start)
             self._ending = key, (plan, Segments.of(program))
-        return *self._ending[1], turns
+        return *self._ending[1], left_out
 
-    def _end_at(self, low: int, counted: int, rows: int) -> Plan:
+    def _end_at(self, low: int, rows: int) -> Plan:
         try:
-            return self.plan.ending(low, counted)
+            return self.plan.ending(low, rows)
         except (ModelError, InputError):
             self.plan.read_network(rows)  # which says it of the whole image
             raise
@@ -420,17 +428,17 @@ class Stream:
             pushed = [*self.rows_in.values()]
             if not pushed[0]:
                 raise InputError(f"no row of '{next(iter(program.inputs))}' was pushed")
-            plan, segments, turns = program.ending(pushed[0], self._done)
-            for name, count, low, turn in zip(
-                program.inputs, pushed, segments.fed[-1].tolist(), program.turns.fed, strict=True
-            ):
-                if count != low + turns * turn:
+            plan, segments, left_out = program.ending(pushed[0], self._done)
+            chunk = self._last_chunk(segments, left_out)
+            needed = chunk._replace(stop=len(segments)).rows(segments.fed, program.turns.fed)
+            for name, count, need in zip(program.inputs, pushed, needed, strict=True):
+                if count != need:
                     raise InputError(
-                        f"{count} rows of '{name}' were pushed, {low + turns * turn} are needed for {pushed[0]} of "
+                        f"{count} rows of '{name}' were pushed, {need} are needed for {pushed[0]} of "
                         f"'{next(iter(program.inputs))}'"
                     )
             runner = program.bind(plan, segments, self._memory)
-            found = self._run(runner, [self._last_chunk(segments, turns)])
+            found = self._run(runner, [chunk])
             self._ended = "is finished"
             return {**found, **program.constants}
 
@@ -475,14 +483,14 @@ class Stream:
         if self._ended:
             raise InputError(f"the stream {self._ended}; reset it, or open another one")
 
-    def _last_chunk(self, segments: Segments, turns: int) -> Chunk:
+    def _last_chunk(self, segments: Segments, left_out: int) -> Chunk:
         """What of a template is not done yet. Its last segment is longer than that of a stream which goes on."""
-        start = self._done - turns * self.program.turns.count
+        start = self.program.turns.skip(self._done, left_out)
         if start < len(segments):
-            return Chunk(turns, start, len(segments))
+            return Chunk(left_out, start, len(segments))
         _, before = self.program.turns.split(self._done - 1)
         starts = self.program.segments.starts
-        return Chunk(turns, start - 1, start, starts[before + 1] - starts[before])
+        return Chunk(left_out, start - 1, start, starts[before + 1] - starts[before])
 
     def _checked(self, rows: Rows) -> list[tuple[_Waiting, np.ndarray, int]]:
         """Where rows of an input wait, further ones, and how many. Raises InputError."""
@@ -524,7 +532,7 @@ class Stream:
         there[0] -= self.program.held_back
         while True:
             left_out, start = turns.split(at)
-            rows = [count - left_out * turn for count, turn in zip(there, turns.fed, strict=True)]
+            rows = [count - left_out * each for count, each in zip(there, turns.fed, strict=True)]
             stop = min(reach(rows), turns.stop)
             if stop > start:
                 found.append(Chunk(left_out, start, stop))
@@ -559,19 +567,19 @@ class Stream:
         """Execute chunks on the rows that wait and on arrays of the outputs."""
         bound, turns = runner.bound, self.program.turns
         ends = [
-            (name, False, one.rows(), one.fed, turn)
-            for (name, one), turn in zip(self._waiting.items(), turns.fed, strict=True)
+            (name, False, one.rows(), one.fed, each)
+            for (name, one), each in zip(self._waiting.items(), turns.fed, strict=True)
         ]
         ends += [
-            (name, True, arrays[name], first, turn)
-            for name, first, turn in zip(self.program.outs, self._made, turns.made, strict=True)
+            (name, True, arrays[name], first, each)
+            for name, first, each in zip(self.program.outs, self._made, turns.made, strict=True)
             if name in arrays
         ]
         self._ended = "was interrupted"
         try:
             for left_out, *segments in chunks:
-                for name, output, array, first, turn in ends:
-                    bound.open(name, 0, output, array, first - left_out * turn)
+                for name, output, array, first, each in ends:
+                    bound.open(name, 0, output, array, first - left_out * each)
                 runner.run(*segments)
             self._ended = ""
         finally:

@@ -42,6 +42,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 from csdfgen.model.units import format_size, format_time, parse_size
 from csdfgen.phases.heights import join_heights, least_auto_height
+from csdfgen.planning.checker import annotate_plan
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
@@ -277,7 +278,7 @@ def _counted(made: Plan, options: PlanOptions, kernels: Backend) -> Plan:
         return made
     account = account_memory(made, kernels=kernels)
     more = {"constants": account.constants, "program": account.program}
-    return replace(made, figures=MappingProxyType({**made.figures, **more}))
+    return annotate_plan(made, figures=MappingProxyType({**made.figures, **more}))
 
 
 def finish_plan(
@@ -319,7 +320,7 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
     rows = join_heights(prepared.network, ((one.network, one.conversion.rows) for one in alone))
     made, sizes = planner(prepared, prepared.at(rows)), [one.planned_bytes for one in alone]
     more = {"largest_alone": max(sizes), "sum_alone": sum(sizes)}
-    return _noted(replace(made, figures=MappingProxyType({**made.figures, **more})), 1)
+    return _noted(annotate_plan(made, figures=MappingProxyType({**made.figures, **more})), 1)
 
 
 def _chosen_heights(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
@@ -352,7 +353,7 @@ def _chosen_heights(prepared: Prepared, planner: Planner, progress: Progress | N
             raise KeyboardInterrupt  # a search that is not finished has not failed
         raise _refused(searched.found, searched.predicted.profile, options)
     own = replace(taken.plan.options, memory=options.memory, latency=options.latency)
-    made = replace(taken.plan, interrupted=searched.interrupted, options=own)
+    made = annotate_plan(taken.plan, interrupted=searched.interrupted, options=own)
     return _noted(made, len(searched.found))
 
 
@@ -520,7 +521,7 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     except KeyboardInterrupt:
         if not is_stopped():
             raise
-    return replace(made, interrupted=made.interrupted or is_stopped())
+    return annotate_plan(made, interrupted=made.interrupted or is_stopped())
 
 
 def _plan_tall(
@@ -546,7 +547,7 @@ def _plan_tall(
     if taken is None:
         raise _refused(found, load_profile(options), options)
     own = replace(taken.plan.options, memory=options.memory, latency=options.latency)
-    return replace(taken.plan, options=own)
+    return annotate_plan(taken.plan, options=own)
 
 
 def _find_loops(
@@ -659,7 +660,7 @@ def _noted(made: Plan, count: int) -> Plan:
         return made
     best = "order" if count == 1 else f"of {count} plans"
     note = f"{_INTERRUPTED}: the best {best} so far, not the end of the search"
-    return replace(made, notes=(*made.notes, note))
+    return annotate_plan(made, notes=(*made.notes, note))
 
 
 def _refused(made: Sequence[Point], profile: DeviceProfile, options: PlanOptions) -> PlanError:

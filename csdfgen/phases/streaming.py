@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,20 +90,21 @@ def find_row_rule(layer: Layer) -> RowRule | str | None:
         return None
     reads = [read_rows(layer, row) for row in middle]
     kinds = [_find_kinds(layer, row) for row in middle]
-    steps = [
+    steps = (
         (step, moves)
         for step in range(1, min(_STEP, len(middle) // 2) + 1)
         for moves in [_find_moves(reads, step)]
         if moves is not None
-    ]
-    if not steps and len(middle) < _FEW:
-        return None
-    if not steps:
-        return "reads rows that do not move with those that it writes"
-    alike = [one for one in steps if None not in kinds and kinds[one[0] :] == kinds[: -one[0]]]
-    if not alike:
+    )
+    first_step = next(steps, None)
+    if first_step is None:
+        few = len(middle) < _FEW
+        return None if few else "reads rows that do not move with those that it writes"
+    each = () if None in kinds else chain((first_step,), steps)
+    alike = next((one for one in each if kinds[one[0] :] == kinds[: -one[0]]), None)
+    if alike is None:
         return "computes a row in a way that depends on its number"
-    rule = _anchor(first, reads, kinds, *alike[0])
+    rule = _anchor(first, reads, kinds, *alike)
     ends = {*range(min(count, 2 * _STEP)), *range(max(0, count - 2 * _STEP), count)}
     within = all(_is_within(read_rows(layer, row), rule.read(row), rule.moves) for row in ends)
     return rule if within else "reads other rows at the ends of an image than in its middle"

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import chain
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -42,6 +43,14 @@ def ensure_checked(plan: Plan) -> Plan:
     if plan not in _PASSED:
         check(plan)
     return plan
+
+
+def annotate_plan(plan: Plan, **noted: Any) -> Plan:
+    """The plan with other figures, notes, turns, or options of goals, on which no check depends."""
+    made = replace(plan, **noted)
+    if plan in _PASSED:
+        _PASSED.add(made)
+    return made
 
 
 def check(plan: Plan) -> None:

@@ -22,7 +22,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops.base import LEAST
 from csdfgen.planning.buffers import ARENA
-from csdfgen.planning.checker import check
+from csdfgen.planning.checker import annotate_plan, check
 from csdfgen.planning.lifetimes import Lifetimes, peak_live, trace_lifetimes, whole_layer_live
 from csdfgen.planning.ordering import (
     LeastPeak,
@@ -174,7 +174,7 @@ def assemble(draft: Plan, bound: int) -> Plan:
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
     }
-    return replace(draft, figures=MappingProxyType(figures))
+    return annotate_plan(draft, figures=MappingProxyType(figures))
 
 
 def network_figures(network: Network, options: PlanOptions) -> dict[str, int]:
@@ -254,12 +254,15 @@ def _plan_loop(phased: Phased) -> Plan:
         return plan_repeated(phased, find_loop(phased))
 
 
-def plan_repeated(phased: Phased, loop: Loop) -> Plan:
-    """The plan of an image by an order that repeats."""
+def plan_repeated(phased: Phased, loop: Loop, *, left_out: int = 0, bounded: bool = True) -> Plan:
+    """The plan of an image by an order that repeats. left_out: see `Loop.placed`. bounded: with a lower bound, whose proof takes
+    as long as the plan.
+    """
     phased = replace(phased, fine=loop.fine, most=loop.scratch)
     # that of a period is of orders between the states that were tried alone
-    found = Candidate(phased, "loop", loop.order(phased.conversion), phased.rough_bound)
-    return found._finished(loop.placed(phased, found.lifetimes), 0)
+    bound = phased.rough_bound if bounded else 0
+    found = Candidate(phased, "loop", loop.order(phased.conversion), bound)
+    return found._finished(loop.placed(phased, found.lifetimes, left_out), 0)
 
 
 def _ordered(prepared: Prepared, phased: Phased) -> Candidate:

@@ -9,6 +9,7 @@ row of an image lives longer than on the circle, and the checker of all plans tr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -108,22 +109,30 @@ class Loop:
         ]
         return min(ends) // order.length + -self.start // order.length
 
-    def placed(self, phased: Phased, lifetimes: Lifetimes) -> Placement:
-        """The offsets of the rows and the scratch of an image, with these lifetimes. Raises PlanError for a height at which
-        layers have other buffers, as a window that is as high as the image.
+    def placed(self, phased: Phased, lifetimes: Lifetimes, left_out: int = 0) -> Placement:
+        """The offsets of the rows and the scratch of an image, with these lifetimes, by which an image of so many periods more
+        ends. Raises PlanError for a height at which layers have other buffers, as a window that is as high as the image.
         """
+        shares = Counter(self.word)
+
+        def find_shift(actor: str, done: Sequence[int]) -> int:
+            return left_out * _rows(done, shares[actor]) if left_out and shares[actor] else 0
+
         for buffer in phased.buffers:
             if buffer.name not in self.tables:
                 raise PlanError(f"'{buffer.name}' is of images with few rows alone; give more rows")
         regions, workspaces = {}, list[Buffer]()
         for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
-            offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name])
+            writer = buffer.writers[0]
+            shift = find_shift(writer.actor, (0, *writer.rows))
+            offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name], shift)
             regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
         for name, needs in phased.scratch.items():
             sizes = np.minimum(
                 needs, self.scratch.get(name, 0)
             )  # cut slabs do with those of whole ones
-            offsets = _offsets(len(sizes), 1, *self.tables.get(workspace_name(name), (1, {0: 0})))
+            table = self.tables.get(workspace_name(name), (1, {0: 0}))
+            offsets = _offsets(len(sizes), 1, *table, left_out * shares[name])
             own = workspace_buffer(name, sizes.tolist(), _alignment(phased))
             workspaces.append(own)
             regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)
@@ -347,10 +356,12 @@ def _place_lasting(period: Period, total: int, tables: Tables) -> int:
     return behind + ends[1]
 
 
-def _offsets(rows: int, row_bytes: int, repeat: int, table: Mapping[int, int]) -> tuple[int, ...]:
-    """The offset of every row."""
+def _offsets(
+    rows: int, row_bytes: int, repeat: int, table: Mapping[int, int], first: int
+) -> tuple[int, ...]:
+    """The offsets of so many rows from the first on."""
     starts = np.array(sorted(table))
-    row = np.arange(rows) % repeat
+    row = np.arange(first, first + rows) % repeat
     block = starts[np.searchsorted(starts, row, side="right") - 1]
     places = np.zeros(repeat, np.int64)
     places[starts] = [table[k] for k in starts.tolist()]

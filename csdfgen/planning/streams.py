@@ -39,9 +39,10 @@ from csdfgen.phases.streaming import (
     widen_for_streams,
 )
 from csdfgen.planning.buffers import ARENA, workspace_buffer
+from csdfgen.planning.checker import annotate_plan
 from csdfgen.planning.plan import Plan, Turns
 from csdfgen.planning.planner import network_figures, pause_collection, plan_repeated
-from csdfgen.planning.prepared import Phased, prepare
+from csdfgen.planning.prepared import Phased, Prepared, prepare
 from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
 from csdfgen.planning.stream_checker import check_loop
 from csdfgen.planning.stream_graph import build_period_graph, measure_waits
@@ -129,12 +130,14 @@ class StreamPlan:
         """The checked plan of an image of so many rows. Raises ModelError or InputError for a height that the network does
         not take.
         """
-        with pause_collection():
-            network, one = self.read_network(rows), self.phased
-            return plan_repeated(phase_stream(network, one.options, one.kernels), self.loop)
+        return self.ending(rows, rows, bounded=True)
 
     def read_network(self, rows: int) -> Network:
-        """The network of an image of so many rows. Raises as `at`."""
+        """The network of an image of so many rows, after fusion. Raises as `at`."""
+        return self._prepare(rows).network
+
+    def _prepare(self, rows: int) -> Prepared:
+        """What `phase_stream` prepares of an image of so many rows. Raises as `at`."""
         try:
             return self._checked(rows)
         except (ModelError, InputError) as error:
@@ -144,22 +147,22 @@ class StreamPlan:
             message = f"images of {rows} rows do not fit, those of {more} do: {error.message}"
             raise ModelError(message, where=error.where) from error
 
-    def _checked(self, rows: int) -> Network:
+    def _checked(self, rows: int) -> Prepared:
         """The network of an image whose layers compute rows as those of the image in which the order was found, because rows of
         it are computed before it is known how many there are.
         """
-        network, one = self._at_height(rows), self.phased
-        fused = prepare(widen_for_streams(network), one.options, one.kernels).network
-        change = find_change(fused, self.network)
+        network, one = widen_for_streams(self._at_height(rows)), self.phased
+        prepared = prepare(network, one.options, one.kernels)
+        change = find_change(prepared.network, self.network)
         if change is not None:
             raise ModelError(f"layer '{change.layer}' {change.reason}")
-        return network
+        return prepared
 
     def _next_height(self, rows: int) -> int | None:
         """The next multiple of a power of two that the network takes, as strides make it, or None."""
         for step in (2**k for k in range(1, 11)):
             try:
-                return self._checked(-(-rows // step) * step).inputs[0].rows
+                return self._checked(-(-rows // step) * step).network.inputs[0].rows
             except (ModelError, InputError):
                 continue
         return None
@@ -170,24 +173,22 @@ class StreamPlan:
         modes = (get_operator(layer).mode(layer) for layer in self.network.layers)
         return Mode.ACCUMULATE in modes
 
-    def ending(self, low: int, rows: int) -> Plan:
-        """The plan of an image of `low` rows by which an image of `rows` rows ends: means are over all of these. Raises as
-        `at`.
+    def ending(self, low: int, rows: int, *, bounded: bool = False) -> Plan:
+        """The plan of an image of `low` rows by which an image of `rows` rows ends, whole periods more: means are over all of
+        these. bounded: see `plan_repeated`. Raises as `at`.
         """
-        plan = self.at(low)
+        left_out = (rows - low) // self.period
+        with pause_collection():
+            phased = phase_prepared(self._prepare(low), self.options)
+            plan = plan_repeated(phased, self.loop, left_out=left_out, bounded=bounded)
         if low == rows or not self.counts_rows:
             return plan
-        layers = {layer.name: layer for layer in self._fused(rows).layers}
+        layers = {layer.name: layer for layer in self.read_network(rows).layers}
         actors = [
             replace(work, layer=layers[work.name], first=None) if self._is_behind(work) else work
             for work in plan.conversion.actors
         ]
         return replace(plan, conversion=replace(plan.conversion, actors=tuple(actors)))
-
-    def _fused(self, rows: int) -> Network:
-        """The network of an image, after fusion."""
-        one = self.phased
-        return prepare(widen_for_streams(self.read_network(rows)), one.options, one.kernels).network
 
     def _is_behind(self, work: ActorWork) -> bool:
         """Whether a layer gives its result behind the last row."""
@@ -207,18 +208,20 @@ class StreamPlan:
         more = (rows - self.least) // turn - 1
         if more < 1:
             return self.at(rows)
-        made, network = self.ending(rows - more * turn, rows), self._fused(rows)
+        low, network = rows - more * turn, self.read_network(rows)
+        made = self.ending(low, rows, bounded=True)
         figures = {**made.figures, **network_figures(network, made.options)}
-        return replace(
+        return annotate_plan(
             made, figures=MappingProxyType(figures), turns=Turns(self, network, rows, turn, more)
         )
 
     def template(self, rows: int) -> tuple[int, int]:
-        """(rows of a lower image, turns) with the same firings as an image of `rows` rows, but for so many turns less in its
+        """(rows of a lower image, periods) with the same firings as an image of `rows` rows, but for so many periods less in its
         middle; the same image if it is low itself.
         """
-        turns = max(0, (rows - self.least) // self.turn)
-        return rows - turns * self.turn, turns
+        least = self.least - self.turn + self.period
+        periods = max(0, (rows - least) // self.period)
+        return rows - periods * self.period, periods
 
 
 def count_held(plan: Plan) -> int:
@@ -329,7 +332,11 @@ def phase_stream(
     """The network cut into phases, of heights that make a period short if none are given, with scratch that does not depend
     on the height.
     """
-    prepared = prepare(widen_for_streams(network), options, kernels)
+    return phase_prepared(prepare(widen_for_streams(network), options, kernels), options, fine=fine)
+
+
+def phase_prepared(prepared: Prepared, options: PlanOptions, *, fine: bool = False) -> Phased:
+    """The same of a prepared network, which is widened."""
     if options.rows == DEFAULTS.rows:
         if options.goal not in _CAPS:
             raise PlanError(f"{option('goal', options.goal)} is of frames, not of a stream")

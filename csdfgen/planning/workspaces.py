@@ -7,13 +7,14 @@ blocks are placed. Firings that are equal in this are declared once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from csdfgen.model.network import Layer, memoize_layer
-from csdfgen.ops.base import LEAST
+from csdfgen.ops import get_operator
+from csdfgen.ops.base import LEAST, Phase, stored_rows
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.lifetimes import Lifetimes, firing_times
@@ -57,6 +58,7 @@ class Declarations:
         self._shapes = {
             buffer.name: (buffer.row_bytes, buffer.rows, buffer.blocks) for buffer in buffers
         }
+        self._heights = {buffer.name: _find_height(buffer) for buffer in buffers}
         self._addresses = Addresses(sharing, {buffer.name: _apart(buffer) for buffer in buffers})
         self._asked: dict[tuple[str, int, int | None], int] = {}
         self._found: dict[str, tuple[list[Step], np.ndarray]] = {}
@@ -133,17 +135,38 @@ class Declarations:
         if work.name not in self._found:
             assert work.layer is not None
             known: dict[tuple[Any, ...], int] = {}
+            alike: dict[tuple[Any, ...], int] = {}
             steps: list[Step] = []
             kinds: list[int] = []
             for number, kind in enumerate(demands(work.layer, work.phases)):
-                step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
-                key = kind, step.phase.images, relations(step)
-                if key not in known:
-                    known[key] = len(steps)
-                    steps.append(step)
-                kinds.append(known[key])
+                layout = kind, *self._layout(work.layer, work.phases[number])
+                if layout not in alike:
+                    step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
+                    key = kind, step.phase.images, relations(step)
+                    alike[layout] = known.setdefault(key, len(steps))
+                    if len(known) > len(steps):
+                        steps.append(step)
+                kinds.append(alike[layout])
             self._found[work.name] = steps, np.array(kinds)
         return self._found[work.name]
+
+    def _layout(self, layer: Layer, phase: Phase) -> Iterator[Hashable]:
+        """Where rows of a phase are in their blocks: phases of a layer that are equal in it have equal `relations`."""
+        yield phase.images
+        if phase.image or phase.images > 1:
+            yield phase
+        first: dict[str, int] = {}
+        used = [
+            (tensor, stored_rows(layer, k, rows))
+            for k, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True))
+            if tensor is not None and rows
+        ]
+        written = get_operator(layer).written(layer, phase.out)
+        for tensor, rows in (*used, *zip(layer.outputs, written, strict=True)):
+            for place in self._sharing.homes(tensor.name):
+                height, regular = self._heights[place.buffer]
+                begin = rows.start - first.setdefault(place.buffer, rows.start)
+                yield len(rows), begin, rows.start if rows.stop > regular else rows.start % height
 
     def _ask(self, actor: str, kind: int, step: Step, limit: int | None) -> int:
         """Bytes for one kind of firing; if those without a limit are within the limit, they are the answer."""
@@ -188,6 +211,14 @@ def time_scratch(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
 def _idle(levels: Sequence[Scratch]) -> Scratch:
     """0 bytes for every actor that could use scratch."""
     return {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
+
+
+def _find_height(buffer: Buffer) -> tuple[int, int]:
+    """(rows of a block, rows of all blocks that have so many): of unequal ones, one more than all rows, and none."""
+    height = buffer.blocks[1] if len(buffer.blocks) > 1 else buffer.rows
+    if buffer.blocks != tuple(range(0, buffer.rows, height)):
+        return buffer.rows + 1, 0
+    return height, buffer.rows // height * height
 
 
 def _apart(buffer: Buffer) -> Region:

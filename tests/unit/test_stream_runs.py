@@ -205,12 +205,11 @@ def test_rows_are_counted_beyond_32_bits(rows: int, backend: str) -> None:
     facts, arrays = unpack_state(stream.save())
     turns = rows // plan.turn - cut // plan.turn
     facts["done"] += turns * frame.turns.count
-    facts["fed"] = [
-        count + turns * turn for count, turn in zip(facts["fed"], frame.turns.fed, strict=True)
-    ]
-    facts["made"] = [
-        count + turns * turn for count, turn in zip(facts["made"], frame.turns.made, strict=True)
-    ]
+    periods = turns * frame.turns.periods
+    for name, each in (("fed", frame.turns.fed), ("made", frame.turns.made)):
+        facts[name] = [
+            count + periods * more for count, more in zip(facts[name], each, strict=True)
+        ]
     stream = frame.open(resume=pack_state(facts, arrays))
     found = [
         before,

@@ -82,22 +82,24 @@ def segments(plan: Plan) -> list[list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_template_has_the_firings_of_a_taller_image_but_for_whole_turns(name: str) -> None:
-    stream, step = streamed(name), STEP[name]
+def test_a_template_has_the_firings_of_a_taller_image_but_for_whole_periods(name: str) -> None:
+    stream, step, period = streamed(name), STEP[name], streamed(name).period
+    least = stream.least - stream.turn + period
     for rows in (stream.least + stream.turn, stream.least + 5 * stream.turn + 3 * step):
-        low, turns = stream.template(rows)
-        assert turns and stream.least <= low < stream.least + stream.turn
-        assert low + turns * stream.turn == rows
-        template, whole = segments(stream.at(low)), segments(stream.at(rows))
-        slab = -(-low // len(template))
-        start, stop = stream.first // slab, (stream.first + stream.turn) // slab
-        assert template[:start] + template[start:stop] * (turns + 1) + template[stop:] == whole
+        low, left_out = stream.template(rows)
+        assert left_out and least <= low < least + period
+        assert low + left_out * period == rows
+        template, whole = segments(stream.ending(low, rows)), segments(stream.at(rows))
+        more = len(whole) - len(template)
+        start = -(-stream.first // (left_out * period // more))
+        assert template[start:] == whole[start + more :]
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_low_images_are_their_own_templates(name: str) -> None:
     stream = streamed(name)
-    assert stream.template(stream.least + stream.turn - 1) == (stream.least + stream.turn - 1, 0)
+    most = stream.least - stream.turn + 2 * stream.period - 1
+    assert stream.template(most) == (most, 0)
     assert stream.template(8) == (8, 0)
 
 
@@ -395,9 +397,10 @@ def test_rows_are_counted_beyond_32_bits(number: int) -> None:
     again = -(-number // stream.turn)
     turns = frame.turns
     s._done += again * turns.count
-    s._made = [at + again * rows for at, rows in zip(s._made, turns.made, strict=True)]
+    more = again * turns.periods
+    s._made = [at + more * rows for at, rows in zip(s._made, turns.made, strict=True)]
     for waiting, rows in zip(s._waiting.values(), turns.fed, strict=True):
-        waiting.fed, waiting.there = (at + again * rows for at in (waiting.fed, waiting.there))
+        waiting.fed, waiting.there = (at + more * rows for at in (waiting.fed, waiting.there))
     resumed = frame.open(s.save())
     for found, wanted in (
         (resumed.push(x[:, :, half:]), other.push(x[:, :, half:])),
