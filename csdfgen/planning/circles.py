@@ -13,6 +13,7 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -139,11 +140,13 @@ def place_parts(
     least = min((one.least for one in ways), default=0)
     ways = [one for one in ways if one.least < _WORSE * least]
     found, left = list[tuple[float, _Way, int, Tables]](), _TRIED
+    rings = list_rings(parts, alignment)
+    most = rings.place(0)[0]
 
     def keep(way: _Way, effort: str | float) -> None:
         total, tables = way.place(effort)
         price = 1 + way.all_turns * parts[0].length / _PRICE
-        found.append((total * price, way, total, tables))
+        found.append((total * price if total <= most else inf, way, total, tables))
         found.sort(key=lambda one: one[0])
 
     def is_better(way: _Way) -> bool:
@@ -151,11 +154,13 @@ def place_parts(
         return not found or way.least * (1 + 1 / _NEAR) < found[0][0]
 
     for way in sorted(ways, key=lambda one: (one.followed is None, one.extra, one.items)):
-        if left > 0 and is_better(way):
+        above = not found or found[0][2] > rings.least
+        if (left > 0 or above) and is_better(way):
             left -= way.items
             keep(way, 0)
     if not found:
         return None
+    keep(rings, 0)
     freest = min((one[1] for one in found), key=lambda one: (one.least, one.items))
     first = found[0][1]
     left = _SEARCHED
@@ -167,7 +172,7 @@ def place_parts(
             keep(way, effort)
             left -= max(way.items, _SEARCHED // 5)
     small = next((one for one in found if one[1].items <= _SMALL and one[1].followed is None), None)
-    if effort == "low" and small and 1.01 < small[2] / small[1].least < 1.03:
+    if effort == "low" and small and 1 + 1 / _NEAR < small[2] / small[1].least < 1.03:
         keep(small[1], "normal")
     return found[0][2:]
 
@@ -257,6 +262,17 @@ def _list_ways(parts: Sequence[Part], alignment: int) -> Iterator[_Way]:
             break
 
 
+def list_rings(parts: Sequence[Part], alignment: int) -> _Way:
+    """A ring for each buffer, of as many rows as repeat with the others. least: of rings of as few rows as are needed."""
+    ringed, rest = (
+        tuple(one for one in parts if (one.row_bytes > 1) is rows) for rows in (True, False)
+    )
+    sizes = [one.capacity * one.row_bytes for one in ringed]
+    sizes.append(max((int(one.size.max()) for one in rest), default=0))
+    least = sum(-(-size // alignment) * alignment for size in sizes)
+    return _Way(ringed, rest, 1, 0, alignment, least)
+
+
 def _follow(parts: Sequence[Part], alignment: int) -> tuple[int, int, list[dict[int, int]]] | None:
     """(periods after which places repeat, bytes, offsets of the blocks by their first rows) if one block after the other is
     placed as low as possible; None if they do not repeat.
@@ -333,7 +349,7 @@ class _Circle:
     def packed(self, effort: str | float) -> tuple[int, np.ndarray]:
         """(bytes, offsets); searched again from the best."""
         starts = [min(self._found, key=lambda one: one[0])[2]] if effort != 0 else []
-        if len(self._found) == 1 and len(self.whole) <= _FEW:
+        if len(self.whole) <= _FEW:
             starts += [self._find_crossing(effort) for _ in starts]
         self._found += [self._pack(one, effort) for one in starts]
         return min(self._found, key=lambda one: one[0])[:2]

@@ -22,7 +22,7 @@ from csdfgen.model.by_layer import ROWS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import AUTO_PIXELS, divided_tensor, least_auto_height
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer, workspace_name
-from csdfgen.planning.circles import Part, Tables, find_least_bytes, place_parts
+from csdfgen.planning.circles import Part, Tables, find_least_bytes, list_rings, place_parts
 from csdfgen.planning.lifetimes import Lifetimes
 from csdfgen.planning.ordering import Order, build_problem, order_by_policy, trace_links
 from csdfgen.planning.placement import Placement, Region
@@ -150,13 +150,15 @@ def find_loop(phased: Phased, *, spread: bool = False) -> Loop:
         _alignment(phased),
         phased.terms.effort,
     )
-    parts, made = _parts(period), None
+    parts, made = list_parts(period), None
     if phased.fine or find_least_bytes(parts, alignment) <= _WASTE * period.peak:
         made = place_parts(parts, alignment, effort)
     if not phased.fine and (made is None or made[0] > _WASTE * period.peak):
         fine = replace(period, phased=replace(phased, fine=True))
-        less = place_parts(_parts(fine), alignment, effort)
-        if less is not None and (made is None or less[0] < _WORTH * made[0]):
+        less = place_parts(list_parts(fine), alignment, effort)
+        rings = list_rings(list_parts(fine), alignment).least
+        worth = 1.0 if made and made[0] > rings else _WORTH
+        if less is not None and (made is None or less[0] < worth * made[0]):
             period, made = fine, less
     if made is None:
         raise ScheduleError("rows of too many firings are alive together for a loop")
@@ -167,7 +169,7 @@ def find_loop(phased: Phased, *, spread: bool = False) -> Loop:
 def make_loop(period: Period, arena: int, tables: Tables) -> Loop:
     """The order of a period in an arena. Raises PlanError if rows do not repeat, or have no table."""
     phased, repeated = period.phased, period.repeated
-    parts = _parts(period)
+    parts = list_parts(period)
     stored = {one.name for one in phased.buffers} | {*map(workspace_name, phased.scratch)}
     if stored != tables.keys():
         raise PlanError(f"has {len(tables)} tables of offsets, {len(stored)} buffers are needed")
@@ -239,7 +241,7 @@ def _spread_work(phased: Phased, problem: Problem, order: Repeated) -> tuple[Rep
     one = cut_period(problem, state)
     between = search(one, {"spread": number_word(state)}, phased.terms.effort)
     fine = Period(replace(phased, fine=True), made, 0, 0)  # over all integers: the image may be low
-    parts = _parts(fine)
+    parts = list_parts(fine)
     tables: Tables = {one.name: (1, {}) for one in parts}
     most = _place_lasting(fine, find_least_bytes(parts, 1), tables)
     return made, max(int(live.max()), most), between.lower_bound
@@ -282,7 +284,8 @@ def harmonize_heights(low: Conversion, cap: int = CAP, pixels: int = AUTO_PIXELS
     return ROWS.text(rows)
 
 
-def _parts(period: Period) -> list[Part]:
+def list_parts(period: Period) -> list[Part]:
+    """The rows and the scratch of a period, but for what does not repeat."""
     phased, repeated = period.phased, period.repeated
     number = {work.name: k for k, work in enumerate(phased.conversion.actors)}
 
