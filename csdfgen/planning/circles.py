@@ -172,7 +172,7 @@ def place_parts(
             keep(way, effort)
             left -= max(way.items, _SEARCHED // 5)
     small = next((one for one in found if one[1].items <= _SMALL and one[1].followed is None), None)
-    if effort == "low" and small and 1 + 1 / _NEAR < small[2] / small[1].least < 1.03:
+    if effort == "low" and small and 1.01 < small[2] / small[1].least < 1.03:
         keep(small[1], "normal")
     return found[0][2:]
 
@@ -349,7 +349,7 @@ class _Circle:
     def packed(self, effort: str | float) -> tuple[int, np.ndarray]:
         """(bytes, offsets); searched again from the best."""
         starts = [min(self._found, key=lambda one: one[0])[2]] if effort != 0 else []
-        if len(self.whole) <= _FEW:
+        if len(self._found) == 1 and len(self.whole) <= _FEW:
             starts += [self._find_crossing(effort) for _ in starts]
         self._found += [self._pack(one, effort) for one in starts]
         return min(self._found, key=lambda one: one[0])[:2]

@@ -1,10 +1,6 @@
 """How does a plan of a tall image become a loop? Its order is one period that repeats, and so are the offsets of its rows, so
-that the arena does not grow with the height.
-
-Rows of m periods lie on a circle, m so that every row is gone before its place is claimed again; buffers whose rows live
-long may take a ring of their own instead. The circle is cut where the fewest bytes are alive: what crosses the cut is
-stacked from 0 on, and the rest is packed above and around it like any plan. As the order is restricted to the rows that exist, no
-row of an image lives longer than on the circle, and the checker of all plans tries every row.
+that the arena does not grow with the height (`planning.circles`). As the order is restricted to the rows that exist, no row of
+an image lives longer than on the circle, and the checker of all plans tries every row.
 """
 
 from __future__ import annotations
