@@ -273,9 +273,9 @@ class StreamProgram:
         """(template, its segments, periods that are left out) for the end of a stream of so many rows, so many of whose segments
         are done. Raises ModelError, InputError or PlanError for a number of rows that the network does not take.
         """
-        low, left_out = self.plan.template(rows)
+        (low, left_out), step = self.plan.template(rows), self.plan.aligned
         while left_out and self.turns.skip(done, left_out) < self.turns.first:
-            low, left_out = low + self.plan.period, left_out - 1
+            low, left_out = low + step * self.plan.period, left_out - step
         start = self.turns.skip(done, left_out)
         key = low, rows if self.plan.counts_rows else left_out % self.turns.periods, start
         if self._ending is None or self._ending[0] != key:

@@ -5,7 +5,6 @@ an image lives longer than on the circle, and the checker of all plans tries eve
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -105,22 +104,21 @@ class Loop:
         ]
         return min(ends) // order.length + -self.start // order.length
 
+    def count_rows(self, buffer: Buffer) -> int:
+        """Rows of a buffer in a period; 0 if they do not repeat."""
+        writer = buffer.writers[0]
+        return _rows((0, *writer.rows), self.word.count(writer.actor))
+
     def placed(self, phased: Phased, lifetimes: Lifetimes, left_out: int = 0) -> Placement:
         """The offsets of the rows and the scratch of an image, with these lifetimes, by which an image of so many periods more
         ends. Raises PlanError for a height at which layers have other buffers, as a window that is as high as the image.
         """
-        shares = Counter(self.word)
-
-        def find_shift(actor: str, done: Sequence[int]) -> int:
-            return left_out * _rows(done, shares[actor]) if left_out and shares[actor] else 0
-
         for buffer in phased.buffers:
             if buffer.name not in self.tables:
                 raise PlanError(f"'{buffer.name}' is of images with few rows alone; give more rows")
         regions, workspaces = {}, list[Buffer]()
         for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
-            writer = buffer.writers[0]
-            shift = find_shift(writer.actor, (0, *writer.rows))
+            shift = left_out * self.count_rows(buffer) if left_out else 0
             offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name], shift)
             regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
         for name, needs in phased.scratch.items():
@@ -128,7 +126,7 @@ class Loop:
                 needs, self.scratch.get(name, 0)
             )  # cut slabs do with those of whole ones
             table = self.tables.get(workspace_name(name), (1, {0: 0}))
-            offsets = _offsets(len(sizes), 1, *table, left_out * shares[name])
+            offsets = _offsets(len(sizes), 1, *table, left_out * self.word.count(name))
             own = workspace_buffer(name, sizes.tolist(), _alignment(phased))
             workspaces.append(own)
             regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import gcd, lcm
 from types import MappingProxyType
 
 from csdfgen.dataflow.graph import CsdfGraph
@@ -219,9 +220,29 @@ class StreamPlan:
         """(rows of a lower image, periods) with the same firings as an image of `rows` rows, but for so many periods less in its
         middle; the same image if it is low itself.
         """
-        least = self.least - self.turn + self.period
-        periods = max(0, (rows - least) // self.period)
-        return rows - periods * self.period, periods
+        step = self.aligned * self.period
+        times = max(0, (rows - self.least + self.turn - step) // step)
+        return rows - times * step, times * self.aligned
+
+    @cached_property
+    def aligned(self) -> int:
+        """Periods of which multiples may be left out of an image, as its first rows are aligned: a part of those of a turn. Only
+        those of rings may not be.
+        """
+        found = 1
+        for one in self.phased.buffers:
+            repeat, places = self.loop.tables[one.name]
+            rows = self.loop.count_rows(one)
+            if rows and len(places) == 1:
+                whole = repeat * one.row_bytes % one.alignment == 0
+                size = rows * one.row_bytes
+                found = lcm(
+                    found,
+                    one.alignment // gcd(one.alignment, size)
+                    if whole
+                    else repeat // gcd(repeat, rows),
+                )
+        return found if self.loop.turn % found == 0 else self.loop.turn
 
 
 def count_held(plan: Plan) -> int:

@@ -83,11 +83,12 @@ def segments(plan: Plan) -> list[list[tuple[object, ...]]]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_template_has_the_firings_of_a_taller_image_but_for_whole_periods(name: str) -> None:
-    stream, step, period = streamed(name), STEP[name], streamed(name).period
-    least = stream.least - stream.turn + period
+    stream, step = streamed(name), STEP[name]
+    period, each = stream.period, stream.aligned * stream.period
+    least = stream.least - stream.turn + each
     for rows in (stream.least + stream.turn, stream.least + 5 * stream.turn + 3 * step):
         low, left_out = stream.template(rows)
-        assert left_out and least <= low < least + period
+        assert left_out and least <= low < least + each
         assert low + left_out * period == rows
         template, whole = segments(stream.ending(low, rows)), segments(stream.at(rows))
         more = len(whole) - len(template)
@@ -98,7 +99,7 @@ def test_a_template_has_the_firings_of_a_taller_image_but_for_whole_periods(name
 @pytest.mark.parametrize("name", MODELS)
 def test_low_images_are_their_own_templates(name: str) -> None:
     stream = streamed(name)
-    most = stream.least - stream.turn + 2 * stream.period - 1
+    most = stream.least - stream.turn + 2 * stream.aligned * stream.period - 1
     assert stream.template(most) == (most, 0)
     assert stream.template(8) == (8, 0)
 
