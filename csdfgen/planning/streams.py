@@ -180,7 +180,7 @@ class StreamPlan:
         """
         left_out = (rows - low) // self.period
         with pause_collection():
-            phased = phase_prepared(self._prepare(low), self.options)
+            phased = convert_prepared(self._prepare(low), self.options)
             plan = plan_repeated(phased, self.loop, left_out=left_out, bounded=bounded)
         if low == rows or not self.counts_rows:
             return plan
@@ -353,10 +353,12 @@ def phase_stream(
     """The network cut into phases, of heights that make a period short if none are given, with scratch that does not depend
     on the height.
     """
-    return phase_prepared(prepare(widen_for_streams(network), options, kernels), options, fine=fine)
+    return convert_prepared(
+        prepare(widen_for_streams(network), options, kernels), options, fine=fine
+    )
 
 
-def phase_prepared(prepared: Prepared, options: PlanOptions, *, fine: bool = False) -> Phased:
+def convert_prepared(prepared: Prepared, options: PlanOptions, *, fine: bool = False) -> Phased:
     """The same of a prepared network, which is widened."""
     if options.rows == DEFAULTS.rows:
         if options.goal not in _CAPS:
