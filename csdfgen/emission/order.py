@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from math import prod
 
 import numpy as np
@@ -20,7 +21,7 @@ from csdfgen.backends.native.structures import type_size
 from csdfgen.emission.macros import LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables, list_places
 from csdfgen.errors import PlanError
-from csdfgen.lowering.program import Condition, Delivery, Feed, Program, lower
+from csdfgen.lowering.program import Alike, Condition, Delivery, Feed, Program, lower
 from csdfgen.lowering.segments import Segments, find_repeats
 from csdfgen.model.network import Network, Tensor
 from csdfgen.planning import buffers
@@ -90,14 +91,19 @@ class Lowered:
     functions: Mapping[str, tuple[Array, ...]] = field(default_factory=dict)
 
 
-def lower_plans(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
-    """Plans as programs that share their constants. Raises what lowering raises; PlanError for a step without a native
-    kernel.
+def lower_plans(
+    plans: Sequence[Plan],
+    kernels: Backend,
+    starts: Iterable[int] = repeat(0),
+    alike: Alike | None = None,
+) -> list[Lowered]:
+    """Plans as programs that share their constants. starts, alike: see `lower`. Raises what lowering raises; PlanError for a
+    step without a native kernel.
     """
     constants = Constants({buffers.ARENA: max(plan.pools[buffers.ARENA] for plan in plans)})
     found = []
-    for plan in plans:
-        program = lower(plan, kernels, constants)
+    for plan, start in zip(plans, starts, strict=False):
+        program = lower(plan, kernels, constants, alike, start)
         for number, code in enumerate(program.code):
             for one in (program.instructions[k] for k in code):
                 if one.kernel != CALLED and any(isinstance(f, Array) for f in one.fields):
@@ -171,8 +177,8 @@ Place = tuple[str, str, int]
 @dataclass(frozen=True, slots=True)
 class Templates:
     """Images by which a stream is emitted: after `turn` rows of the first input firings repeat, from row `first` on in the image
-    of the main program, which has two turns behind it. held: rows of it that wait for the end. endings: by rows, the
-    programs of images that are as high as streams that may end, each multiple of `ends` rows that the network takes.
+    of the main program, which has two turns behind it. held: rows of it that wait for the end. endings: by rows of a stream
+    that ends there, each multiple of `ends` that the network takes, the program of an image that ends in the same way.
     counted: in the last firings of layers the slots with numbers of all rows, and what computes them in C.
     """
 
@@ -186,12 +192,13 @@ class Templates:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Entries [first, stop) of the order, which end a stream of `rows` rows at the place `at` of its loop in turn `turns`, or in
-    a later one that has no ending of its own. held: how many rows of each input wait then.
+    """Pieces [first, stop), which end a stream of `rows` rows at the place `at` of its loop in turn `turns`, or in a later one
+    that has no ending of its own. own: entry of the order at which its own begin. held: how many rows of each input wait then.
     """
 
     at: int
     turns: int
+    own: int
     first: int
     stop: int
     rows: int
@@ -202,8 +209,9 @@ class Ending:
 class Loop:
     """Entries [start, stop) of the order, which repeat. turn: by number of an argument the rows of it that are moved then. more:
     how often a frame repeats them; or of a stream ends: rows of the first input, behind a multiple of which it may end, if the
-    network takes so many; held: by number of an input, most rows of it that wait for the end; counted: whether numbers
-    depend on how many rows there were.
+    network takes so many; pieces: of endings, how many entries of the loop are left out, are executed, and then how many of
+    its own; held: by number of an input, most rows of it that wait for the end; counted: whether numbers depend on how many
+    rows there were.
     """
 
     start: int
@@ -212,6 +220,7 @@ class Loop:
     more: int = 0
     ends: int = 0
     endings: tuple[Ending, ...] = ()
+    pieces: tuple[tuple[int, int, int], ...] = ()
     held: tuple[int, ...] = ()
     counted: bool = False
 
@@ -250,16 +259,19 @@ class ProgramTables:
         self._known: dict[tuple[object, ...], int] = {}
         self._fired: dict[tuple[int, ...], tuple[KernelFiring, ...]] = {}
         self._counted: Mapping[Place, Mapping[int, str]] = {}
+        self._behind = [0] * len(arguments)
         self._inputs = {one.name: one for one in arguments if not one.output}
         self._outputs = {one.name: one for one in arguments if one.output}
-        entries, firsts = self._list_entries(made)
-        self._taken = [one for one in entries if isinstance(one, Task) and self._takes(one)]
         self.loop: Loop | None = None
         if templates is not None:
-            self.loop, entries = self._list_loop(made, entries, firsts, templates)
-        elif plan.turns is not None:
-            one = find_repeats(program, plan.turns)
-            self.loop = Loop(firsts[one.start], firsts[one.stop], one.rows, one.more)
+            self.loop, entries = self._list_loop(made, templates)
+        else:
+            entries, firsts = self._list_entries(made)
+            if plan.turns is not None:
+                one = find_repeats(program, plan.turns)
+                self.loop = Loop(firsts[one.start], firsts[one.stop], one.rows, one.more)
+        stop = self.loop.stop if templates and self.loop else None
+        self._taken = [one for one in entries[:stop] if isinstance(one, Task) and self._takes(one)]
         rank = {actor: k for k, actor in enumerate(dict.fromkeys(self.actors.values()))}
         found = sorted(
             dict.fromkeys(entries), key=lambda one: rank.get(self.actors.get(one, ""), -1)
@@ -276,19 +288,23 @@ class ProgramTables:
         """Whether they are of a stream."""
         return self.loop is not None and self.loop.ends > 0
 
-    def _list_entries(self, made: Lowered) -> tuple[list[Entry], list[int]]:
-        """The order, and the first entry of each firing and behind the last."""
-        program, actors = made.program, [actor for actor, _ in made.plan.order]
+    def _list_entries(
+        self, made: Lowered, start: int = 0, stop: int | None = None
+    ) -> tuple[list[Entry], list[int]]:
+        """The order of firings [start, stop), and the first entry of each of them and behind the last."""
+        program, some = made.program, slice(start, stop)
+        actors = [actor for actor, _ in made.plan.order[some]]
+        firings = program.firings[some]
         fed = [
             [self._fed(one, actor)] if isinstance(one, Feed) else []
-            for one, actor in zip(program.firings, actors, strict=True)
+            for one, actor in zip(firings, actors, strict=True)
         ]
-        delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
+        delivered = [[self._delivered(one) for one in given] for given in program.deliveries[some]]
         entries, firsts = list[Entry](), list[int]()
         self._fired.clear()
         open_: tuple[int, tuple[Condition, ...]] = 0, ()
         for actor, firing, code, takes, gives, guards in zip(
-            actors, program.firings, program.code, fed, delivered, program.guards, strict=True
+            actors, firings, program.code[some], fed, delivered, program.guards[some], strict=True
         ):
             fires = self._fires(program, code, firing) if isinstance(firing, Step) else ()
             found = [*takes, *fires, *gives]
@@ -325,40 +341,89 @@ class ProgramTables:
             self.pools.mark()
         return found
 
-    def _list_loop(
-        self, made: Lowered, entries: list[Entry], firsts: Sequence[int], templates: Templates
-    ) -> tuple[Loop, list[Entry]]:
-        """Where the order of a stream repeats, and the order with all its ends. entries, firsts: of the main program."""
-        first, turn, main = templates.first, templates.turn, self._cut(made)
-        segment = {rows: number for number, rows in enumerate(main.fed[:, 0].tolist())}
-        at = {rows: firsts[main.starts[number]] for rows, number in segment.items()}
-        ports = [*self._list_ports(entries)]
-        at[0] = next(k for k, one in enumerate(entries) if [*self._list_ports([one])][:1] == [0])
-        start, stop, alike = at[first], at[first + turn], [*chain(*main.alike)]  # one of each entry
-        if alike[start:stop] != alike[stop : 2 * stop - start]:
+    def _list_loop(self, made: Lowered, templates: Templates) -> tuple[Loop, list[Entry]]:
+        """Where the order of a stream repeats, and the order, with what its ends have of their own behind it."""
+        turn, main, order = templates.turn, Segments.of(made.program), made.plan.order
+        fed = main.fed[:, 0].tolist()
+        begin, end = (fed.index(templates.first + rows) for rows in (0, turn))
+        if main.alike[begin:end] != main.alike[end : 2 * end - begin]:
             raise PlanError(f"firings do not repeat after {turn} rows; plan the stream again")
-        found, endings = entries[:stop], list[Ending]()
-        self._counted = templates.counted
-        for rows, end in sorted(templates.endings.items()):
-            done = max(0, rows - templates.held)
-            turns = max(0, (done - first) // turn)
-            behind = at[done - turns * turn]  # in the main program
-            before = alike[:start] + turns * alike[start:stop] if turns else []
-            before += alike[start if turns else 0 : behind]
-            listed, _ = self._list_entries(end)
-            taken = [*self._list_ports(listed)]
-            same = before == [*chain(*self._cut(end).alike)][: len(before)]
-            if not same or sorted(taken) != sorted(ports[: len(taken)]):
-                raise PlanError(f"images of {rows} rows begin otherwise than higher ones")
-            more = listed[len(before) :]
-            last, waiting = len(found) + len(more), [*self._list_ports(more)]
+        starts = dict(zip(fed, main.starts, strict=True))
+        first = self._network.inputs[0].name
+        feeds = (getattr(one, "tensor", None) for one in made.program.firings)
+        starts[0] = next(k for k, one in enumerate(feeds) if one and one.name == first)
+        found, firsts = self._list_entries(made, 0, starts[templates.first + turn])
+        rows = tuple(chain(*main.turn(begin, end - begin)))
+        loop = Loop(firsts[main.starts[begin]], len(found), rows, 0, templates.ends)
+        taken, again = [*self._list_ports(found)], [*self._list_ports(found[loop.start :])]
+        taken += again * (1 + templates.held // turn)  # further than any end
+        self._counted, whole = templates.counted, tuple(found)
+        endings, pieces = list[Ending](), list[tuple[int, int, int]]()
+        for height, one in sorted(templates.endings.items()):
+            turns = max(0, height - templates.held - templates.first) // turn
+            at = firsts[starts[max(0, height - templates.held - turns * turn)]]
+            low = one.plan.conversion.network.inputs[0].rows
+            done = starts[max(0, low - templates.held)]
+            if one.plan.order[:done] != order[:done]:
+                raise PlanError(f"images of {low} rows begin otherwise than higher ones")
+            self._behind = [(height - low - turns * turn) * count // turn for count in rows]
+            more, _ = self._list_entries(one, done)
+            more = [*self._list_last(made.program, one.program, done), *more]
+            waiting = [*self._list_ports(more)]
+            there = [*self._list_ports(whole[:at]), *waiting]
+            if sorted(there) != sorted(taken[: len(there)]):
+                raise PlanError(f"images of {low} rows take other rows than higher ones")
             held = tuple(waiting.count(number) for number in range(len(self._inputs)))
-            endings.append(Ending(behind, turns, len(found), last, rows, held))
-            found += more
-        moved = chain(*main.turn(segment[first], segment[first + turn] - segment[first]))
-        held = tuple(self._count_waiting(ports, templates.held)) if templates.held else ()
-        ends, counted = tuple(endings), bool(templates.counted)
-        return Loop(start, stop, [*moved], 0, templates.ends, ends, held, counted), found
+            parts, own = self._match(loop, whole, at, more)
+            ends = len(found), len(pieces), len(pieces) + len(parts)
+            endings.append(Ending(at, turns, *ends, height, held))
+            found, pieces = found + own, pieces + parts
+        held = tuple(self._count_waiting(taken, templates.held)) if templates.held else ()
+        loop = replace(loop, endings=tuple(endings), pieces=tuple(pieces), held=held)
+        return replace(loop, counted=bool(templates.counted)), found
+
+    def _list_last(self, main: Program, end: Program, done: int) -> Iterator[Entry]:
+        """What firings that are done complete if they are the last ones."""
+        for given, known in zip(end.deliveries[:done], main.deliveries, strict=False):
+            before = {one.output for one in known} if given else ()
+            yield from (self._delivered(one) for one in given if one.output not in before)
+
+    def _match(
+        self, loop: Loop, order: Sequence[Entry], at: int, ending: Sequence[Entry]
+    ) -> tuple[list[tuple[int, int, int]], list[Entry]]:
+        """The pieces of an ending that begins at a place of the order, and the entries of its own, as if they were in the turn of
+        the loop in which they are.
+        """
+        again = order[loop.start :]
+        turns = range(1, 2 + loop.start // len(again))
+        ahead = [*order[at:], *(self._later(one, loop, k) for k in turns for one in again)]
+        whole = next(
+            (k for k, one in enumerate(ending) if isinstance(one, Task) and one.side < 0),
+            len(ending),
+        )
+        found = SequenceMatcher(None, ending[:whole], ahead, autojunk=False).get_matching_blocks()
+        pieces, own = list[tuple[int, int, int]](), list[Entry]()
+        done = place = 0
+        for start, there, count in (*found[:-1], (len(ending), len(ahead), 0)):
+            if start > done:
+                run = pieces.pop()[:2] if pieces else (0, 0)
+                pieces.append((*run, start - done))
+                turn = max(0, 1 + (at + place - len(order)) // len(again))
+                own += [self._later(one, loop, -turn) for one in ending[done:start]]
+            if count:
+                pieces.append((there - place, count, 0))
+            done, place = start + count, there + count
+        return pieces, own
+
+    def _later(self, one: Entry, loop: Loop, turns: int) -> Entry:
+        """An entry of the loop so many turns later."""
+        if isinstance(one, KernelFiring) or one.side < 0:
+            return one
+        side = self._sides[one.side]
+        by = turns * loop.turn[side.argument.number]
+        for row in range(one.first, one.first + one.count):
+            side.rows.setdefault(row + by, side.rows[row])
+        return replace(one, first=one.first + by)
 
     def _list_ports(self, entries: Iterable[Entry]) -> Iterator[int]:
         """The numbers of the inputs whose rows entries of the order take, row by row."""
@@ -377,13 +442,6 @@ class ProgramTables:
             most[port] = max(most[port], waiting[port])
         return most
 
-    def _cut(self, made: Lowered) -> Segments:
-        """The segments of the program whose entries were listed last."""
-        fired = {
-            n: one for code, some in self._fired.items() for n, one in zip(code, some, strict=True)
-        }
-        return Segments.of(made.program, [*map(fired.get, range(len(made.program.instructions)))])
-
     @property
     def size(self) -> int:
         """Bytes of all tables and of the order, where a pointer has `SMALL` bytes, as on a microcontroller."""
@@ -399,9 +457,12 @@ class ProgramTables:
             for kind, pool in self.pools.by_type.items()
         )
         ports = len(self.arguments) * type_size("csdf_port", SMALL)
+        ends = self.loop.endings if self.loop else ()
         return (
             pools
             + ports
+            + len(ends) * (6 + len(self._inputs)) * 4
+            + len(self.loop.pieces if self.loop else ()) * 3 * bits["piece"] // 8
             + len(self.firings) * bits["firing"] // 8
             + 3 * len(self.tasks) * bits["task"] // 8
             + len(self.order) * bits["order"] // 8
@@ -409,11 +470,14 @@ class ProgramTables:
 
     @cached_property
     def bits(self) -> dict[str, int]:
-        """Bits of the numbers in tables: in the order, of firings, in tasks, of lengths of tables, and of places in the arena."""
+        """Bits of the numbers in tables: in the order, of firings, in tasks, in pieces of endings, of lengths of tables, and of
+        places in the arena.
+        """
         most = {
             "order": len(self.firings) + len(self.tasks),
             "firing": max((one.first + 1 << self.call_bits for one in self.firings), default=0),
             "task": 2 * max((max(one.side, one.first, one.count) for one in self.tasks), default=0),
+            "piece": max(chain((0,), *(self.loop.pieces if self.loop else ()))),
             "count": self.pools.most_places,
             "place": self.arena_bytes,
         }
@@ -461,7 +525,7 @@ class ProgramTables:
         """The task that moves rows of a view, the lowest of which is row `first`. Actors that take rows in another form
         have sides of their own.
         """
-        parts = []
+        parts, first = [], first + self._behind[argument.number]
         for piece in view.pieces or (view,):
             parts.append((piece, starts))
             if view.pieces:
@@ -496,9 +560,7 @@ class ProgramTables:
             side = self._sides[task.side]
             rows[side.argument.name] += range(task.first, task.first + task.count)
             whole &= side.parts[0][0].shape == side.argument.tensor.row_shape
-        if not whole or any(
-            rows[one.name] != list(range(one.rows)) for one in self._network.inputs
-        ):
+        if not whole or any(some != list(range(len(some))) for some in rows.values()):
             return "the plan takes rows of an input in parts, or more than once"
         return ""
 
@@ -540,8 +602,12 @@ class ProgramTables:
         dims = pool("csdf_dim", "{%s, %s, %s, %s, %s}")
         numbers = pool("int32_t", name="numbers")
         places = pool("place")
-        for side in self._sides:
-            low, high = min(side.rows), max(side.rows)
+        used: list[set[int]] = [set() for _ in self._sides]
+        for one in self.tasks:
+            if one.side >= 0:
+                used[one.side].update((one.first, one.first + one.count - 1))
+        for side, ends in zip(self._sides, used, strict=True):
+            low, high = min(ends), max(ends)
             found: list[tuple[Token, ...]] = []
             for number, (view, starts) in enumerate(side.parts):
                 axes = sorted(

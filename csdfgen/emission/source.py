@@ -338,7 +338,7 @@ def _loop(tables: ProgramTables) -> dict[str, Any]:
     if loop is None:
         return {}
     ends = (
-        f"{{{one.at}, {one.turns}, {one.first}, {one.stop}, {one.rows}, {{{', '.join(map(str, one.held))}}}}}"
+        f"{{{one.at}, {one.turns}, {one.own}, {one.first}, {one.stop}, {one.rows}, {{{', '.join(map(str, one.held))}}}}}"
         for one in loop.endings
     )
     return {
@@ -350,6 +350,8 @@ def _loop(tables: ProgramTables) -> dict[str, Any]:
         "turn_first": loop.turn[0],
         "ending_count": len(loop.endings),
         "endings": wrap_words(ends),
+        "piece_count": len(loop.pieces),
+        "pieces": wrap_words(f"{{{a},{b},{c}}}" for a, b, c in loop.pieces),
     }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from csdfgen.backends.native.structures import kernel_structure, list_slots
 from csdfgen.emission.order import Lowered, Place, Templates, lower_plans
 from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.lowering.program import Alike
 from csdfgen.ops import get_operator
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan, count_held
@@ -39,14 +40,17 @@ def lower_stream(plan: StreamPlan, kernels: Backend) -> tuple[Lowered, Templates
         plan.counts_rows or any(get_operator(one).held(one) for one in plan.network.layers)
     )
     first = begins + -(-plan.first // ends) * ends  # behind the firings that begin states
-    found = _list_plans(plan, range(ends, plan.least + turn, ends))
-    held = count_held(found[max(found)]) if found else 0
-    least = max(plan.least + begins, first + held)
-    found |= _list_plans(plan, range(max(found, default=0) + ends, least + turn, ends))
+    rows = -(-plan.least // ends) * ends + begins + ends + turn
+    main = plan.ending(rows, rows)
+    held = count_held(main)
+    low = -(-(first + held) // ends) * ends
+    found = _list_plans(plan, range(ends, low, ends))
+    found |= _list_ends(plan, range(low, max(low, plan.least) + turn, ends))
     if not found:
         raise PlanError(f"no image of a multiple of {ends} rows is one that the network takes")
-    main = plan.at(-(-(least + 2 * turn) // ends) * ends)
-    program, *programs = lower_plans([main, *found.values()], kernels)
+    feeds = [_count_feeds(one, held) for one in found.values()]
+    alike = None if plan.counts_rows else Alike()
+    program, *programs = lower_plans([main, *found.values()], kernels, [0, *feeds], alike)
     endings = dict(zip(found, programs, strict=True))
     counted = _find_counted(plan, max(found), kernels) if plan.counts_rows else {}
     return program, Templates(first, turn, ends, held, endings, counted)
@@ -57,8 +61,32 @@ def _list_plans(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
     found = {}
     for rows in heights:
         with suppress(CsdfgenError):
-            found[rows] = plan.at(rows)
+            found[rows] = plan.ending(rows, rows)
     return found
+
+
+def _list_ends(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
+    """Plans by which images of these heights end, those that the network takes, once for each place in a turn: the lowest one
+    with the places of others, as none of their last firings reaches rows in front of the image.
+    """
+    taken = dict[int, int]()
+    for rows in heights:
+        with suppress(CsdfgenError):
+            if rows % plan.turn not in taken and plan.read_network(rows):
+                taken[rows % plan.turn] = rows
+    found = [*taken.values()]
+    return dict(zip(found, plan.endings(found[0], found), strict=True)) if found else {}
+
+
+def _count_feeds(plan: Plan, held: int) -> int:
+    """How many firings feed rows of the first input, but for so many rows at the end."""
+    first, work = plan.network.inputs[0], plan.conversion.actor
+    stops = [
+        work[name].phases[number].out.stop
+        for name, number in plan.order
+        if work[name].kind == "input" and work[name].writes[0].tensor.name == first.name
+    ]
+    return sum(stop <= first.rows - held for stop in stops)
 
 
 def _find_counted(plan: StreamPlan, rows: int, kernels: Backend) -> dict[Place, Mapping[int, str]]:
@@ -116,5 +144,5 @@ def _find_formula(word: str, values: Sequence[float], heights: Sequence[int]) ->
     each, above = list(zip(values, heights, strict=True)), values[0] * heights[0]
     if len({one / height for one, height in each}) == 1:
         return f"({word})({values[0] / heights[0]!r} * ALL_ROWS)"
-    near = all(abs(above / (one * height) - 1) <= 2.0**-23 for one, height in each)
+    near = all(abs(above / (one * height) - 1) <= 2.0**-22 for one, height in each)
     return f"({word})({above!r} / ALL_ROWS)" if near else ""

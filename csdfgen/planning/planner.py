@@ -9,7 +9,7 @@ scratch are placed, and kernels get free bytes as further scratch. Every plan th
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -251,18 +251,20 @@ def _plan_loop(phased: Phased) -> Plan:
     if phased.terms.scratch is None:  # as much for an image of any height
         phased = replace(phased, terms=replace(phased.terms, scratch=LEAST))
     with _refuse_loops():
-        return plan_repeated(phased, find_loop(phased))
+        return plan_repeated(phased, find_loop(phased))[0]
 
 
-def plan_repeated(phased: Phased, loop: Loop, *, left_out: int = 0, bounded: bool = True) -> Plan:
-    """The plan of an image by an order that repeats. left_out: see `Loop.placed`. bounded: with a lower bound, whose proof takes
-    as long as the plan.
+def plan_repeated(
+    phased: Phased, loop: Loop, left_out: Sequence[int] = (0,), *, bounded: bool = True
+) -> list[Plan]:
+    """The plans of an image by an order that repeats, one for each of `left_out`: see `Loop.placed`. bounded: with a lower
+    bound, whose proof takes as long as the plan.
     """
     phased = replace(phased, fine=loop.fine, most=loop.scratch)
     # that of a period is of orders between the states that were tried alone
     bound = phased.rough_bound if bounded else 0
     found = Candidate(phased, "loop", loop.order(phased.conversion), bound)
-    return found._finished(loop.placed(phased, found.lifetimes, left_out), 0)
+    return [found._finished(loop.placed(phased, found.lifetimes, one), 0) for one in left_out]
 
 
 def _ordered(prepared: Prepared, phased: Phased) -> Candidate:

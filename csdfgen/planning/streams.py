@@ -9,7 +9,7 @@ has the firings of the order that exist, at the same offsets, without a search; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import gcd, lcm
@@ -178,11 +178,19 @@ class StreamPlan:
         """The plan of an image of `low` rows by which an image of `rows` rows ends, whole periods more: means are over all of
         these. bounded: see `plan_repeated`. Raises as `at`.
         """
-        left_out = (rows - low) // self.period
+        return self.endings(low, [rows], bounded=bounded)[0]
+
+    def endings(self, low: int, heights: Sequence[int], *, bounded: bool = False) -> list[Plan]:
+        """`ending` for each of these heights."""
+        left_out = [(rows - low) // self.period for rows in heights]
         with pause_collection():
             phased = convert_prepared(self._prepare(low), self.options)
-            plan = plan_repeated(phased, self.loop, left_out=left_out, bounded=bounded)
-        if low == rows or not self.counts_rows:
+            plans = plan_repeated(phased, self.loop, left_out, bounded=bounded)
+        return [self._with_means(*one) for one in zip(plans, heights, strict=True)]
+
+    def _with_means(self, plan: Plan, rows: int) -> Plan:
+        """The plan of a lower image with the means of one of so many rows."""
+        if plan.network.inputs[0].rows == rows or not self.counts_rows:
             return plan
         layers = {layer.name: layer for layer in self.read_network(rows).layers}
         actors = [

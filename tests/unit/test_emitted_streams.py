@@ -15,8 +15,9 @@ from onnx import TensorProto, helper
 
 import csdfgen
 import runtime
-from csdfgen.emission.emit import emit
+from csdfgen.emission.emit import emit, whole_unit
 from csdfgen.emission.project import OPTIMISED
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan
 from tests.board_networks import absent_board
 from tests.builder import Graph
@@ -150,6 +151,43 @@ def test_a_stream_ends_like_an_image_of_as_many_rows(name: str, tmp_path: Path) 
             found = np.fromfile(tmp_path / f"out{end}", tensor.dtype)
             expected = np.moveaxis(wanted[one.name], tensor.row_axis or 0, 0)
             np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_end_is_stored_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables have what an end does otherwise than the loop, once for each place of it; of images few are planned."""
+    stream = csdfgen.plan_stream(CASES[name](256), backend="native")
+    planned, at = list[int](), StreamPlan.at
+
+    def count(self: StreamPlan, rows: int) -> Plan:
+        planned.append(rows)
+        return at(self, rows)
+
+    monkeypatch.setattr(StreamPlan, "at", count)
+    tables = whole_unit(stream, "net", "").tables
+    loop = tables.loop
+    assert loop is not None
+    places = [one.at for one in loop.endings]
+    assert len(places) == len(set(places))
+    assert sum(place >= loop.start for place in places) <= stream.turn // stream.period
+    counted = 5 * stream.counts_rows
+    assert len(planned) <= 1 + counted + sum(place < loop.start for place in places)
+    assert len(tables.order) == loop.stop + sum(own for *_, own in loop.pieces)
+
+
+def test_ends_have_as_many_entries_of_their_own_as_there_are_layers() -> None:
+    """One for the border that each has, of the square of them that an end executes."""
+    for layers in (4, 8):
+        graph = Graph()
+        x = graph.input("x", (1, 2, 64, 4))
+        for _ in range(layers):
+            x = graph.conv(x, 2, 3)
+        stream = csdfgen.plan_stream(graph.model(x), backend="native", rows="1")
+        loop = whole_unit(stream, "net", "").tables.loop
+        assert loop is not None
+        last = loop.pieces[loop.endings[-1].first : loop.endings[-1].stop]
+        assert sum(one for _, one, _ in last) > layers * (layers - 1) // 2
+        assert sum(own for *_, own in last) <= layers + 1
 
 
 DRIVER = """

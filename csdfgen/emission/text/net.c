@@ -139,14 +139,22 @@ static const int32_t turn_rows[] = {@turn_rows@};
 @end@
 @end@
 @if endless@
-/* Parts of the order behind that: each ends a stream that is at an entry of it, in this turn or, if no other does, a later one,
- * of so many rows, of which so many of each input wait. */
+/* What ends a stream that is at an entry of the order, in this turn or, if no other does, a later one, of so many rows, of
+ * which so many of each input wait: pieces [first, stop), of the entries that would be next, and of those from `own` on. */
 enum { ENDINGS = @ending_count@ };
 typedef struct ending {
-    int32_t at, turns, first, stop, rows, held[@input_count@];
+    int32_t at, turns, own, first, stop, rows, held[@input_count@];
 } ending;
 static const ending endings[ENDINGS] = {
 @endings@
+};
+
+/* So many entries are left out, so many are next, and then so many own ones. */
+typedef struct piece {
+    uint@piece_bits@_t left_out, next, own;
+} piece;
+static const piece pieces[@piece_count@] = {
+@pieces@
 };
 
 @end@
@@ -426,6 +434,17 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
 }
 @if endless@
 
+/* An entry of the order, whose rows wait. */
+static void end(@name@_stream *stream)
+{
+    const task *now = task_at(stream->at);
+@if held_back@
+    for (int32_t k = 0; wanted(now) && k < now->count; k++)
+        feed(stream, now, k);
+@end@
+    work(stream, now);
+}
+
 int @name@_stream_finish(@name@_stream *stream)
 {
     const ending *last = NULL;
@@ -441,13 +460,16 @@ int @name@_stream_finish(@name@_stream *stream)
 @if counted@
     stream->net->rows = (uint64_t)last->rows + stream->turns * @turn_first@;
 @end@
-    for (stream->at = last->first; stream->at < last->stop; stream->at++) {
-        const task *now = task_at(stream->at);
-@if held_back@
-        for (int32_t k = 0; wanted(now) && k < now->count; k++)
-            feed(stream, now, k);
-@end@
-        work(stream, now);
+    int32_t own = last->own;
+    for (const piece *some = pieces + last->first; some < pieces + last->stop; some++) {
+        for (int32_t k = 0; k < some->left_out; k++)
+            (void)advance(stream);
+        for (int32_t k = 0; k < some->next; k++, (void)advance(stream))
+            end(stream);
+        const int32_t next = stream->at;
+        for (stream->at = own, own += some->own; stream->at < own; stream->at++)
+            end(stream);
+        stream->at = next;
     }
     @name@_stream_begin(stream, stream->net, &stream->sink);
     return 1;
