@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import lt
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -389,6 +390,7 @@ class Stream:
         """Start again with row 0."""
         self._done, self._ended = 0, ""
         self._made = [0] * len(self.program.outputs)
+        self._needed = [0] * len(self.program.inputs)  # rows of each before anything can run
         self._waiting = {name: _Waiting(self.program.ins[name]) for name in self.program.inputs}
 
     @property
@@ -413,7 +415,8 @@ class Stream:
             given = self._checked(rows)
             for one, array, count in given:
                 one.take(array, count)
-            found = self._run(self._runner, self._chunks())
+            waits = any(map(lt, [one.there for one in self._waiting.values()], self._needed))
+            found = {} if waits else self._run(self._runner, self._chunks())
             for one, array, _ in given:
                 one.own(array)
             return found
@@ -495,7 +498,7 @@ class Stream:
     def _checked(self, rows: Rows) -> list[tuple[_Waiting, np.ndarray, int]]:
         """Where rows of an input wait, further ones, and how many. Raises InputError."""
         waiting, once = self._waiting, self.program.once
-        if isinstance(rows, Mapping):
+        if not isinstance(rows, np.ndarray) and isinstance(rows, Mapping):
             given: Iterable[tuple[str, np.ndarray]] = rows.items()
         else:
             first, *others = waiting
@@ -538,6 +541,10 @@ class Stream:
                 found.append(Chunk(left_out, start, stop))
                 at += stop - start
             if stop <= start or stop < turns.stop:
+                left_out, start = turns.split(at)
+                rows = self._runner.segments.fed[start + 1].tolist()
+                self._needed = [n + left_out * one for n, one in zip(rows, turns.fed, strict=True)]
+                self._needed[0] += self.program.held_back
                 return found
 
     def _run(self, runner: Runner, chunks: Sequence[Chunk]) -> dict[str, np.ndarray]:

@@ -159,6 +159,26 @@ def test_a_stream_may_start_again() -> None:
         stream.reset()
 
 
+@pytest.mark.parametrize("name", ["strided", "dilated"])
+def test_rows_that_complete_nothing_only_wait(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments are looked for once for each that runs, not for each row."""
+    frame = program(name, "native")
+    (one,) = frame.inputs.values()
+    asked, chunks = list[int](), Stream._chunks
+
+    def count(self: Stream) -> Any:
+        asked.append(self.rows_in[one.name])
+        return chunks(self)
+
+    monkeypatch.setattr(Stream, "_chunks", count)
+    stream = frame.open()
+    row = np.zeros([1 if k == one.row_axis else n for k, n in enumerate(one.shape)], one.dtype)
+    for _ in range(3 * frame.plan.period):
+        stream.push(row)
+    slab = int(frame.segments.fed[1, 0])
+    assert slab > 1 and len(asked) <= 1 + 3 * frame.plan.period // slab
+
+
 def test_streams_have_memory_of_their_own() -> None:
     """Two at the same time, row by row."""
     frame = program("dilated", COMPUTED_BY[-1])
