@@ -74,8 +74,13 @@ def _list_ends(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
         with suppress(CsdfgenError):
             if rows % plan.turn not in taken and plan.read_network(rows):
                 taken[rows % plan.turn] = rows
-    found = [*taken.values()]
-    return dict(zip(found, plan.endings(found[0], found), strict=True)) if found else {}
+    found = dict[int, Plan]()
+    for low in taken.values():
+        if low not in found:
+            step = plan.aligned * plan.period
+            alike = [one for one in taken.values() if (one - low) % step == 0]
+            found |= zip(alike, plan.endings(low, alike), strict=True)
+    return found
 
 
 def _count_feeds(plan: Plan, held: int) -> int:

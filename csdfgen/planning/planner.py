@@ -9,7 +9,7 @@ scratch are placed, and kernels get free bytes as further scratch. Every plan th
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -255,16 +255,16 @@ def _plan_loop(phased: Phased) -> Plan:
 
 
 def plan_repeated(
-    phased: Phased, loop: Loop, left_out: Sequence[int] = (0,), *, bounded: bool = True
+    phased: Phased, loop: Loop, behind: Sequence[Mapping[str, int]] = ({},), *, bounded: bool = True
 ) -> list[Plan]:
-    """The plans of an image by an order that repeats, one for each of `left_out`: see `Loop.placed`. bounded: with a lower
+    """The plans of an image by an order that repeats, one for each of `behind`: see `Loop.placed`. bounded: with a lower
     bound, whose proof takes as long as the plan.
     """
     phased = replace(phased, fine=loop.fine, most=loop.scratch)
     # that of a period is of orders between the states that were tried alone
     bound = phased.rough_bound if bounded else 0
     found = Candidate(phased, "loop", loop.order(phased.conversion), bound)
-    return [found._finished(loop.placed(phased, found.lifetimes, one), 0) for one in left_out]
+    return [found._finished(loop.placed(phased, found.lifetimes, one), 0) for one in behind]
 
 
 def _ordered(prepared: Prepared, phased: Phased) -> Candidate:

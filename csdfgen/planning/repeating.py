@@ -5,10 +5,12 @@ an image lives longer than on the circle, and the checker of all plans tries eve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
+from types import MappingProxyType
 
 import numpy as np
 
@@ -104,32 +106,39 @@ class Loop:
         ]
         return min(ends) // order.length + -self.start // order.length
 
-    def count_rows(self, buffer: Buffer) -> int:
-        """Rows of a buffer in a period; 0 if they do not repeat."""
-        writer = buffer.writers[0]
-        return _rows((0, *writer.rows), self.word.count(writer.actor))
+    def rates(self, phased: Phased) -> dict[str, int]:
+        """Rows of each buffer in a period, 0 of those that do not repeat, and firings that take scratch. phased: the image in
+        which the order was found.
+        """
+        shares = Counter(self.word)
+        first = ((one.name, one.writers[0]) for one in phased.buffers)
+        found = {name: _rows((0, *one.rows), shares[one.actor]) for name, one in first}
+        return found | {workspace_name(name): shares[name] for name in phased.scratch}
 
-    def placed(self, phased: Phased, lifetimes: Lifetimes, left_out: int = 0) -> Placement:
-        """The offsets of the rows and the scratch of an image, with these lifetimes, by which an image of so many periods more
-        ends. Raises PlanError for a height at which layers have other buffers, as a window that is as high as the image.
+    def placed(
+        self, phased: Phased, lifetimes: Lifetimes, behind: Mapping[str, int] = MappingProxyType({})
+    ) -> Placement:
+        """The offsets of the rows and the scratch of an image, with these lifetimes. behind: buffer or workspace -> rows in front
+        of its first one, of an image by which a higher one ends. Raises PlanError for a height at which layers have other
+        buffers, as a window that is as high as the image.
         """
         for buffer in phased.buffers:
             if buffer.name not in self.tables:
                 raise PlanError(f"'{buffer.name}' is of images with few rows alone; give more rows")
         regions, workspaces = {}, list[Buffer]()
         for buffer, one in zip(phased.buffers, lifetimes.each, strict=True):
-            shift = left_out * self.count_rows(buffer) if left_out else 0
-            offsets = _offsets(buffer.rows, buffer.row_bytes, *self.tables[buffer.name], shift)
+            own = buffer.rows, buffer.row_bytes, behind.get(buffer.name, 0)
+            offsets = _offsets(*own, *self.tables[buffer.name])
             regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
         for name, needs in phased.scratch.items():
             sizes = np.minimum(
                 needs, self.scratch.get(name, 0)
             )  # cut slabs do with those of whole ones
-            table = self.tables.get(workspace_name(name), (1, {0: 0}))
-            offsets = _offsets(len(sizes), 1, *table, left_out * self.word.count(name))
-            own = workspace_buffer(name, sizes.tolist(), _alignment(phased))
-            workspaces.append(own)
-            regions[own.name] = Region(own.name, own.row_bytes, 1, offsets)
+            made = workspace_buffer(name, sizes.tolist(), _alignment(phased))
+            own = len(sizes), 1, behind.get(made.name, 0)
+            offsets = _offsets(*own, *self.tables.get(made.name, (1, {0: 0})))
+            workspaces.append(made)
+            regions[made.name] = Region(made.name, made.row_bytes, 1, offsets)
         total = self.arena
         return Placement(regions, tuple(workspaces), total, self.peak, total <= self.peak)
 
@@ -354,7 +363,7 @@ def _place_lasting(period: Period, total: int, tables: Tables) -> int:
 
 
 def _offsets(
-    rows: int, row_bytes: int, repeat: int, table: Mapping[int, int], first: int
+    rows: int, row_bytes: int, first: int, repeat: int, table: Mapping[int, int]
 ) -> tuple[int, ...]:
     """The offsets of so many rows from the first on."""
     starts = np.array(sorted(table))

@@ -182,10 +182,12 @@ class StreamPlan:
 
     def endings(self, low: int, heights: Sequence[int], *, bounded: bool = False) -> list[Plan]:
         """`ending` for each of these heights."""
-        left_out = [(rows - low) // self.period for rows in heights]
+        rates = self.loop.rates(self.phased)
+        periods = [(rows - low) // self.period for rows in heights]
+        behind = [{name: count * rate for name, rate in rates.items()} for count in periods]
         with pause_collection():
             phased = convert_prepared(self._prepare(low), self.options)
-            plans = plan_repeated(phased, self.loop, left_out, bounded=bounded)
+            plans = plan_repeated(phased, self.loop, behind, bounded=bounded)
         return [self._with_means(*one) for one in zip(plans, heights, strict=True)]
 
     def _with_means(self, plan: Plan, rows: int) -> Plan:
@@ -237,10 +239,10 @@ class StreamPlan:
         """Periods of which multiples may be left out of an image, as its first rows are aligned: a part of those of a turn. Only
         those of rings may not be.
         """
-        found = 1
+        found, rates = 1, self.loop.rates(self.phased)
         for one in self.phased.buffers:
             repeat, places = self.loop.tables[one.name]
-            rows = self.loop.count_rows(one)
+            rows = rates[one.name]
             if rows and len(places) == 1:
                 whole = repeat * one.row_bytes % one.alignment == 0
                 size = rows * one.row_bytes
