@@ -607,11 +607,11 @@ def _tables() -> list[Sample]:
 
 WITHOUT_A_REFERENCE = frozenset(
     {
-        *("BiasAdd", "BiasSplitGelu", "Constant", "GroupNorm", "Scan", "SkipGroupNorm"),
+        *("BiasAdd", "BiasSplitGelu", "Constant", "GroupNorm", "Loop", "Scan", "SkipGroupNorm"),
         *("com.microsoft.SwiGLU", "csdfgen.Function"),
     }
 )
-"""Operators that onnxruntime does not compute on a CPU, Constant, which has no operand, Scan, which has a body, and
+"""Operators that onnxruntime does not compute on a CPU, Constant, which has no operand, Loop and Scan, which have a body, and
 functions of the user; they have tests of their own.
 """
 
