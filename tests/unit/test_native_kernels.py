@@ -355,11 +355,11 @@ def test_stages_make_the_whole(library: Library, seed: int, kind: str, at_points
     sized = ins, outs, 3, layer.strides[0], 1
     size, room = (1, *shape[:2]), bound.step.workspace_bytes
     room -= kept_bytes(library, kind, bound.kept[0], layer.tile)
-    parts = int(rng.integers(1, 6))
     if tiles:
-        count = tile_stages(sized, layer.tile, size, room, some, parts)
+        count = tile_stages(sized, layer.tile, size, room, some)
     else:
-        count = groups * row_stages(sized, 3, size, room, some, parts)
+        count = groups * row_stages(sized, 3, size, room, some)
+    parts = int(rng.integers(1, 6))
     for stage in range(count):
         for part in rng.permutation(parts):
             share = Share(bound.address, stage, int(part), parts)

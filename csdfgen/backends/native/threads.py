@@ -338,9 +338,9 @@ def _in_points(kernel: str, step: Any, share: _Share, constants: Constants) -> l
     each = step.each or out.count
     size, room = (out.count // each, each, out.columns), step.workspace_bytes - kept
     count = (
-        tile_stages(shape, tile, size, room, step.some, parts)
+        tile_stages(shape, tile, size, room, step.some)
         if tile
-        else row_stages(shape, wide, size, room, step.some, parts)
+        else row_stages(shape, wide, size, room, step.some)
     )
     whole = constants.table("csdf_conv_step", [step])
     return [

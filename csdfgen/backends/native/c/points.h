@@ -25,28 +25,6 @@ CSDF_INLINE ptrdiff_t kept(const csdf_layer *layer, int32_t high)
     return layer->at_points ? 0 : (ptrdiff_t)high * KEPT * least(SUMS, padded(outs)) + CSDF_PANEL;
 }
 
-/* Whether the parts of a share are whole panels of each block of outputs, and those of inputs that are taken to points: every
- * thread keeps its channels from layer to layer then, and only values at points go from one to another. */
-CSDF_INLINE int32_t by_panels(const csdf_conv_share *share, int32_t outs)
-{
-    return least(SUMS, padded(outs)) / CSDF_PANEL % share->parts == 0;
-}
-
-/* The own ones of the panels of some channels, where these are divided: of `of` panels, of which there may be fewer. A thread has the
- * same panels of every block, so that nobody else has its place for sums. And of what is divided otherwise. */
-CSDF_INLINE csdf_some own_panels(const csdf_conv_share *share, int32_t by, int32_t of, int32_t channels)
-{
-    const int32_t panels = padded(channels) / CSDF_PANEL;
-    const csdf_some all = {0, panels}, own = csdf_some_of(share, of), found = {least(own.begin, panels), least(own.end, panels)};
-    return by ? found : all;
-}
-
-CSDF_INLINE csdf_some own_units(const csdf_conv_share *share, int32_t by, int32_t units)
-{
-    const csdf_some all = {0, units};
-    return by ? all : csdf_some_of(share, units);
-}
-
 /* Six values to six points; STORE(number of the point, value). */
 #define TO_SIX(STORE, d0, d1, d2, d3, d4, d5) \
     { \

@@ -19,7 +19,6 @@ enum {
 typedef struct shape {
     const csdf_conv_step *step;
     const csdf_conv_share *share;
-    int32_t by_panels;
     int32_t tile, down;      /* rows of a tile, and its points */
     int32_t across, image;   /* tiles of a row of them, and of an image */
     int32_t each;            /* output rows of an image */
@@ -126,17 +125,17 @@ static void take(const shape *f, const csdf_source *piece, int32_t tile, int32_t
         window(seen, f->down, 0, c, least(CSDF_LANES, count - c), to + c, plane);
 }
 
-/* Tiles to points, some input channels: a part of the tiles or of these channels. */
+/* A part of the tiles to points, some input channels. */
 static void take_all(const shape *f)
 {
     const csdf_conv_step *step = f->step;
-    const csdf_some own = own_units(f->share, f->by_panels, f->tiles), panels = own_panels(f->share, f->by_panels, padded(f->some) / CSDF_PANEL, f->some);
-    const int32_t low = f->first + panels.begin * CSDF_PANEL, high = f->first + least(f->some, panels.end * CSDF_PANEL);
+    const int32_t low = f->first, high = low + f->some;
+    const csdf_some own = csdf_some_of(f->share, f->tiles);
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
         const csdf_source *piece = step->pieces + i;
         const int32_t from = most(low, start), end = least(high, start + piece->channels);
-        float *to = f->inputs + (ptrdiff_t)own.begin * f->pace + (from - f->first);
+        float *to = f->inputs + (ptrdiff_t)own.begin * f->pace + (from - low);
         for (int32_t k = own.begin; from < end && k < own.end; k++, to += f->pace)
             take(f, piece, f->begin + k, from - start, end - from, to);
     }
@@ -161,8 +160,8 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
     csdf_products(&pass);
 }
 
-/* The same at every point: output channels [channel, channel + channels), all in one block of SUMS; a part of the panels, or of the
- * panels at the points or, where weights are not there yet, of the points. */
+/* The same at every point: output channels [channel, channel + channels), all in one block of SUMS; a part of the panels at the
+ * points or, where weights are not there yet, of the points. */
 static void multiply(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -171,30 +170,28 @@ static void multiply(const shape *f, int32_t channel, int32_t channels)
     const int32_t points = f->down * ACROSS, in_block = channel / CSDF_PANEL - block * (SUMS / CSDF_PANEL);
     const ptrdiff_t panel = (ptrdiff_t)layer->in_channels * CSDF_PANEL;
     const int32_t wide = padded(channels) / CSDF_PANEL;
-    const csdf_some sides = own_panels(f->share, f->by_panels, f->sums / CSDF_PANEL, channels);
     if (layer->at_points) {
         const float *weights = layer->weights + (ptrdiff_t)block * (SUMS / CSDF_PANEL) * points * panel
             + in_block * panel + (ptrdiff_t)f->first * CSDF_PANEL;
-        const csdf_some own = own_units(f->share, f->by_panels, points * wide);
+        const csdf_some own = csdf_some_of(f->share, points * wide);
         for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
-            const int32_t left = most(sides.begin, own.begin - p * wide), right = least(sides.end, own.end - p * wide);
+            const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
             multiply_at(f, p, 0, f->some, weights + (ptrdiff_t)(p * many + left) * panel, panel, left,
                 least(channels, right * CSDF_PANEL));
         }
         return;
     }
-    const csdf_some own = own_units(f->share, f->by_panels, points);
+    const csdf_some own = csdf_some_of(f->share, points);
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = KEPT * CSDF_PANEL, plane = kept(layer, 1); /* places of parts never change: they run apart */
-        for (int32_t k = sides.begin; k < sides.end; k++) {
+        for (int32_t k = 0; k < wide; k++) {
             const int32_t low = channel + k * CSDF_PANEL;
             take_weights(layer, layer->weights + (ptrdiff_t)low * 9 * layer->in_channels, layer->out_channels - low, f->first + at,
                 f->down, inputs, own, f->kept + k * each, plane);
         }
         for (int32_t p = own.begin; p < own.end; p++)
-            multiply_at(f, p, at, inputs, f->kept + p * plane + sides.begin * each, each, sides.begin,
-                least(channels, sides.end * CSDF_PANEL));
+            multiply_at(f, p, at, inputs, f->kept + p * plane, each, 0, channels);
     }
 }
 
@@ -224,8 +221,8 @@ CSDF_INLINE void back(const float *from, ptrdiff_t plane, int32_t down, csdf_v y
     }
 }
 
-/* Sums of these output channels to pixels, of a part of the tiles or of these channels. Behind the first input channels they are
- * added to what the output has. */
+/* Sums of these output channels to pixels, of a part of the tiles. Behind the first input channels they are added to what the
+ * output has. */
 static void give(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_conv_step *step = f->step;
@@ -237,12 +234,12 @@ static void give(const shape *f, int32_t channel, int32_t channels)
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < f->reach.high)
         by.kind = CSDF_NONE;
-    const csdf_some own = own_units(f->share, f->by_panels, f->tiles), sides = own_panels(f->share, f->by_panels, f->sums / CSDF_PANEL, channels);
+    const csdf_some own = csdf_some_of(f->share, f->tiles);
     for (int32_t k = own.begin; k < own.end; k++) {
         const int32_t tile = f->begin + k, x = tile % f->across * WIDE, in = top_of(f, tile);
         const int32_t high = least(f->tile, f->each - in), top = before(f, tile) + in, wide = least(WIDE, out->columns - x);
         const float *from = f->products + (ptrdiff_t)k * f->sums;
-        for (int32_t c = sides.begin * CSDF_PANEL; c < least(channels, sides.end * CSDF_PANEL); c += CSDF_LANES) {
+        for (int32_t c = 0; c < channels; c += CSDF_LANES) {
             const int32_t n = least(CSDF_LANES, channels - c);
             const csdf_v bias = begins ? csdf_load(step->layer->bias + channel + c) : csdf_splat(0.0f);
             csdf_v y[4][WIDE];
@@ -299,7 +296,6 @@ void csdf_winograd_share(const csdf_conv_share *share)
     shape f;
     f.step = step;
     f.share = share;
-    f.by_panels = by_panels(share, layer->out_channels);
     f.tile = step->tile;
     f.down = step->tile + 2;
     f.across = (out->columns + WIDE - 1) / WIDE;
@@ -322,12 +318,11 @@ void csdf_winograd_share(const csdf_conv_share *share)
             f.some = least(some_ins, f.reach.high - f.first);
             if (csdf_is_due(share, &stage))
                 take_all(&f);
-            const int32_t whole = f.by_panels && csdf_is_due(share, &stage);
             for (int32_t channel = out->channel, next; channel < end; channel = next) {
                 next = least(end, (channel / SUMS + 1) * SUMS);
-                if (f.by_panels ? whole : csdf_is_due(share, &stage))
+                if (csdf_is_due(share, &stage))
                     multiply(&f, channel, next - channel);
-                if (f.by_panels ? whole : csdf_is_due(share, &stage))
+                if (csdf_is_due(share, &stage))
                     give(&f, channel, next - channel);
             }
         }

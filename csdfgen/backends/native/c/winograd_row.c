@@ -15,7 +15,6 @@ enum { POINTERS = 512 }; /* of a table: 4 KiB where pointers have 8 bytes */
 typedef struct shape {
     const csdf_conv_step *step;
     const csdf_conv_share *share;
-    int32_t by_panels;
     int32_t stage;       /* the next one */
     int32_t pixels;      /* of a tile */
     int32_t ins, outs;   /* channels of a group */
@@ -78,16 +77,14 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
     }
 }
 
-/* All rows that the tiles read to points, some channels of a group: a part of the tiles or of these channels. */
+/* All rows that the tiles read to points, some channels of a group: a part of the tiles. */
 static void take_all(const shape *f, int32_t group)
 {
     const csdf_conv_step *step = f->step;
     const csdf_layer *layer = step->layer;
-    const int32_t first = group * f->ins + f->first, rows = height(layer, f->rows);
-    const csdf_some panels = own_panels(f->share, f->by_panels, padded(f->some) / CSDF_PANEL, f->some);
-    const int32_t low = first + panels.begin * CSDF_PANEL, high = first + least(f->some, panels.end * CSDF_PANEL);
+    const int32_t low = group * f->ins + f->first, high = low + f->some, rows = height(layer, f->rows);
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
-    const csdf_some own = own_units(f->share, f->by_panels, f->images * rows * f->tiles);
+    const csdf_some own = csdf_some_of(f->share, f->images * rows * f->tiles);
     for (int32_t r = own.begin / f->tiles; r * f->tiles < own.end; r++) {
         const int32_t left = most(0, own.begin - r * f->tiles), right = least(f->tiles, own.end - r * f->tiles);
         const ptrdiff_t seen = (ptrdiff_t)(f->image + r / rows) * step->apart + f->row * layer->stride_h + r % rows;
@@ -101,7 +98,7 @@ static void take_all(const shape *f, int32_t group)
             const float *row = piece->rows[seen];
             for (int32_t t = left; t < right; t++) {
                 const int32_t in = step->out.column + (f->tile + t) * f->pixels - layer->pad_left;
-                float *at = to + t * f->pace + (from - first);
+                float *at = to + t * f->pace + (from - low);
                 if (row) {
                     take(f, piece, row, in, from - start, end - from, at);
                     continue;
@@ -143,7 +140,7 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
 }
 
 /* The same at every point: output channels [channel, channel + channels) of a group, all in one block of SUMS; a part of the panels
- * or of those at the points or, where weights are not there yet, of the points. */
+ * at the points or, where weights are not there yet, of the points. */
 static void multiply(const shape *f, int32_t group, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -152,37 +149,34 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
     const ptrdiff_t row = (ptrdiff_t)f->ins * CSDF_PANEL, panel = layer->kernel_h * row;
     const int32_t first = channel / CSDF_PANEL, in_block = first - block * (SUMS / CSDF_PANEL);
     const int32_t wide = padded(channels) / CSDF_PANEL;
-    const csdf_some sides = own_panels(f->share, f->by_panels, f->sums / CSDF_PANEL, channels);
     if (layer->at_points) {
         const float *weights = layer->weights
             + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel
             + (ptrdiff_t)f->first * CSDF_PANEL;
-        const csdf_some own = own_units(f->share, f->by_panels, POINTS * wide);
+        const csdf_some own = csdf_some_of(f->share, POINTS * wide);
         for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
-            const int32_t left = most(sides.begin, own.begin - p * wide), right = least(sides.end, own.end - p * wide);
+            const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
             multiply_at(f, p, 0, f->some, weights + (ptrdiff_t)(p * many + left) * panel, panel,
                 f->ins - f->some, left, least(channels, right * CSDF_PANEL));
         }
         return;
     }
     const ptrdiff_t taps = (ptrdiff_t)layer->kernel_h * layer->kernel_w * f->ins;
-    const csdf_some own = own_units(f->share, f->by_panels, POINTS);
+    const csdf_some own = csdf_some_of(f->share, POINTS);
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = (ptrdiff_t)layer->kernel_h * KEPT * CSDF_PANEL, plane = kept(layer, layer->kernel_h);
-        for (int32_t k = sides.begin; k < sides.end; k++) {
+        for (int32_t k = 0; k < wide; k++) {
             const int32_t low = channel + k * CSDF_PANEL;
             take_weights(layer, layer->weights + (group * f->outs + low) * taps, f->outs - low, f->first + at, 1, inputs,
                 own, f->kept + k * each, plane);
         }
         for (int32_t p = own.begin; p < own.end; p++)
-            multiply_at(f, p, at, inputs, f->kept + p * plane + sides.begin * each, each, 0, sides.begin,
-                least(channels, sides.end * CSDF_PANEL));
+            multiply_at(f, p, at, inputs, f->kept + p * plane, each, 0, 0, channels);
     }
 }
 
-/* Sums of these output channels to pixels, of a part of the tiles or of these channels; bias: of the first of them, target: its
- * place in a pixel.
+/* Sums of these output channels to pixels, of a part of the tiles; bias: of the first of them, target: its place in a pixel.
  * Behind the first input channels they are added to what the output has. */
 static void give(const shape *f, const float *bias, int32_t target, int32_t channels)
 {
@@ -193,8 +187,7 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
                  sixteen = csdf_splat(16.0f);
     const ptrdiff_t plane = (ptrdiff_t)f->images * f->rows * f->tiles * f->sums, pace = step->out.stride;
-    const csdf_some own = own_units(f->share, f->by_panels, f->images * f->rows * f->tiles);
-    const csdf_some sides = own_panels(f->share, f->by_panels, f->sums / CSDF_PANEL, channels);
+    const csdf_some own = csdf_some_of(f->share, f->images * f->rows * f->tiles);
     const float *from = f->products + (ptrdiff_t)own.begin * f->sums;
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < f->reach.high)
@@ -207,7 +200,7 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
             const ptrdiff_t column = step->out.column + x, step_added = added ? added->stride : 0;
             float *to = step->out.rows[row] + column * pace + target;
             const float *add = added ? added->rows[row] + column * step_added + target : NULL;
-            for (int32_t c = sides.begin * CSDF_PANEL; c < least(channels, sides.end * CSDF_PANEL); c += CSDF_LANES) {
+            for (int32_t c = 0; c < channels; c += CSDF_LANES) {
                 const int32_t n = least(CSDF_LANES, channels - c);
                 const csdf_v m0 = csdf_load(from + c), m1 = csdf_load(from + plane + c);
                 const csdf_v m2 = csdf_load(from + 2 * plane + c), m3 = csdf_load(from + 3 * plane + c);
@@ -289,12 +282,11 @@ static void compute(shape *f, int32_t group, int32_t some_ins)
         f->some = least(some_ins, f->reach.high - f->first);
         if (csdf_is_due(f->share, &f->stage))
             take_all(f, group);
-        const int32_t whole = f->by_panels && csdf_is_due(f->share, &f->stage);
         for (int32_t channel = low, next; channel < high; channel = next) {
             next = least(high, (channel / SUMS + 1) * SUMS);
-            if (f->by_panels ? whole : csdf_is_due(f->share, &f->stage))
+            if (csdf_is_due(f->share, &f->stage))
                 multiply(f, group, channel, next - channel);
-            if (f->by_panels ? whole : csdf_is_due(f->share, &f->stage))
+            if (csdf_is_due(f->share, &f->stage))
                 give(f, bias + channel, base + channel, next - channel);
         }
     }
@@ -311,7 +303,6 @@ void csdf_winograd_row_share(const csdf_conv_share *share)
         return;
     f.step = step;
     f.share = share;
-    f.by_panels = by_panels(share, layer->out_channels / layer->groups);
     f.stage = 0;
     f.pixels = POINTS + 1 - layer->kernel_w;
     f.ins = layer->in_channels / layer->groups;

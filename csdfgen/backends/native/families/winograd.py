@@ -162,7 +162,7 @@ def _weights(points: int, weights: int, at_points: bool, taken: float) -> float:
     return points * _reading(points) if at_points else weights * _reading(weights) + taken * points
 
 
-def row_stages(shape: Shape, wide: int, size: Size, room: int, some: int, parts: int) -> int:
+def row_stages(shape: Shape, wide: int, size: Size, room: int, some: int) -> int:
     """How many stages csdf_winograd_row_share has for a group: no fewer than there are."""
     ins, outs, *_ = shape
     images, rows, columns = size
@@ -171,24 +171,16 @@ def row_stages(shape: Shape, wide: int, size: Size, room: int, some: int, parts:
     if tiles < 1:
         return 0
     turns = -(-images // many) * -(-rows // high) * -(-across // tiles)
-    return turns * -(-ins // channels) * _stages(outs, parts)
+    return turns * -(-ins // channels) * (1 + 2 * -(-outs // SUMS))
 
 
-def tile_stages(shape: Shape, tile: int, size: Size, room: int, some: int, parts: int) -> int:
+def tile_stages(shape: Shape, tile: int, size: Size, room: int, some: int) -> int:
     """The same of csdf_winograd_share."""
     ins, outs, *_ = shape
     images, rows, columns = size
     tiles = images * -(-rows // tile) * -(-columns // WIDE)
     most = min(tiles, AT_A_TIME, room // tile_bytes(shape, tile, 1, some))
-    return -(-tiles // most) * -(-ins // some) * _stages(outs, parts) if most else 0
-
-
-def _stages(outs: int, parts: int) -> int:
-    """Of some input channels: to points, and then whole panels of outputs by one thread each, where these divide a block evenly,
-    or products at points and back, one after the other for each block.
-    """
-    by_panels = min(SUMS, _padded(outs)) // PANEL % parts == 0
-    return 2 if by_panels else 1 + 2 * -(-outs // SUMS)
+    return -(-tiles // most) * -(-ins // some) * (1 + 2 * -(-outs // SUMS)) if most else 0
 
 
 def _divided(
