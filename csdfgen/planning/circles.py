@@ -270,7 +270,8 @@ def list_rings(parts: Sequence[Part], alignment: int) -> _Way:
     sizes = [one.capacity * one.row_bytes for one in ringed]
     sizes.append(max((int(one.size.max()) for one in rest), default=0))
     least = sum(-(-size // alignment) * alignment for size in sizes)
-    return _Way(ringed, rest, 1, 0, alignment, least)
+    needed = -(-max((one.life for one in rest), default=1) // parts[0].length)
+    return _Way(ringed, rest, needed, 0, alignment, least)
 
 
 def _follow(parts: Sequence[Part], alignment: int) -> tuple[int, int, list[dict[int, int]]] | None:

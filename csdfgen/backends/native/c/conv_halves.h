@@ -18,8 +18,13 @@
 #define LOAD(part, at) csdf_half_load(part, at)
 #endif
 #define ADD(sum, x, w) CSDF_HALF_ADD(sum, x, w)
+#ifdef CSDF_HALF_TURNS
+#define ROUNDS 1
 #define STORE(to, at, x) \
     (pass->rounds ? csdf_store_half((csdf_half *)(void *)(to) + (at), x) : csdf_store((to) + (at), x))
+#else
+#define ROUNDS 0 /* registers of others are all taken by sums */
+#endif
 #define PARTS(DO, k, alone) CSDF_HALF_PARTS(DO, k, alone)
 #define STEPS(count) ((count) / 2)
 #define LEFT(count) ((count) % 2)
@@ -180,7 +185,7 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
                     if (!ends)
                         pass.activation.kind = CSDF_NONE;
                     /* whole vectors are rounded in registers */
-                    pass.rounds = ends && pass.channels % CSDF_PANEL == 0;
+                    pass.rounds = ROUNDS && ends && pass.channels % CSDF_PANEL == 0;
                     pass.out = pass.rounds ? into : to;
                     blocks(&pass, to);
                 }
