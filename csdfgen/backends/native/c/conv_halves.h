@@ -23,6 +23,7 @@
 #define STORE(to, at, x) \
     (pass->rounds ? csdf_store_half((csdf_half *)(void *)(to) + (at), x) : csdf_store((to) + (at), x))
 #else
+#define STORE(to, at, x) csdf_store((to) + (at), x)
 #define ROUNDS 0 /* registers of others are all taken by sums */
 #endif
 #define PARTS(DO, k, alone) CSDF_HALF_PARTS(DO, k, alone)
