@@ -146,8 +146,11 @@ def _read(ref: Ref, constants: Constants) -> float:
 
 def _find_formula(word: str, values: Sequence[float], heights: Sequence[int]) -> str:
     """Numbers as a multiple of heights, or as float32 divided by them, in C; "" if they are neither."""
-    each, above = list(zip(values, heights, strict=True)), values[0] * heights[0]
+    each = list(zip(values, heights, strict=True))
     if len({one / height for one, height in each}) == 1:
         return f"({word})({values[0] / heights[0]!r} * ALL_ROWS)"
-    near = all(abs(above / (one * height) - 1) <= 2.0**-22 for one, height in each)
+    products = [one * height for one, height in each]
+    # in their middle, as each was rounded to float32, in two steps at most
+    above = (min(products) + max(products)) / 2
+    near = all(abs(above / one - 1) <= 2.0**-23 for one in products)
     return f"({word})({above!r} / ALL_ROWS)" if near else ""
