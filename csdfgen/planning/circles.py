@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -246,15 +246,12 @@ def _list_ways(parts: Sequence[Part], alignment: int) -> Iterator[_Way]:
     length = parts[0].length
     lives = sorted({one.life for one in parts if one.row_bytes > 1}, reverse=True)
     for limit in (*lives, 0):
-        ringed = tuple(one for one in parts if one.row_bytes > 1 and one.life > limit)
-        rest = tuple(one for one in parts if one.row_bytes == 1 or one.life <= limit)
-        least = sum(-(-one.capacity * one.row_bytes // alignment) * alignment for one in ringed)
-        least += find_least_bytes(rest, alignment) if rest else 0
+        way = _divide(parts, limit, alignment)
+        ringed, rest, needed, least = way.ringed, way.rest, way.turns, way.least
         count = sum(len(one.size) for one in rest)
-        needed = -(-max((one.life for one in rest), default=1) // length)
         for turns in range(needed, min(_FIRINGS // length, 3 * needed + 4) + 1):
             if turns * count <= (_MOST if turns == needed else _FEW):
-                yield _Way(ringed, rest, turns, turns - needed, alignment, least)
+                yield replace(way, turns=turns, extra=turns - needed)
         found = _follow(rest, alignment) if 0 < count <= _FOLLOWED[0] else None
         if found is not None and found[0] * length <= _FIRINGS:
             yield _Way(ringed, rest, found[0], 0, alignment, least, found[1:])
@@ -264,12 +261,15 @@ def _list_ways(parts: Sequence[Part], alignment: int) -> Iterator[_Way]:
 
 def list_rings(parts: Sequence[Part], alignment: int) -> _Way:
     """A ring for each buffer, of as many rows as repeat with the others. least: of rings of as few rows as are needed."""
-    ringed, rest = (
-        tuple(one for one in parts if (one.row_bytes > 1) is rows) for rows in (True, False)
-    )
-    sizes = [one.capacity * one.row_bytes for one in ringed]
-    sizes.append(max((int(one.size.max()) for one in rest), default=0))
-    least = sum(-(-size // alignment) * alignment for size in sizes)
+    return _divide(parts, 0, alignment)
+
+
+def _divide(parts: Sequence[Part], limit: int, alignment: int) -> _Way:
+    """Rings for rows that live longer than so many firings; the rest on a circle of as few periods as are needed."""
+    ringed = tuple(one for one in parts if one.row_bytes > 1 and one.life > limit)
+    rest = tuple(one for one in parts if one.row_bytes == 1 or one.life <= limit)
+    least = sum(-(-one.capacity * one.row_bytes // alignment) * alignment for one in ringed)
+    least += find_least_bytes(rest, alignment) if rest else 0
     needed = -(-max((one.life for one in rest), default=1) // parts[0].length)
     return _Way(ringed, rest, needed, 0, alignment, least)
 

@@ -158,8 +158,9 @@ def find_loop(phased: Phased, *, spread: bool = False) -> Loop:
         made = place_parts(parts, alignment, effort)
     if not phased.fine and (made is None or made[0] > _WASTE * period.peak):
         fine = replace(period, phased=replace(phased, fine=True))
-        less = place_parts(list_parts(fine), alignment, effort)
-        rings = list_rings(list_parts(fine), alignment).least
+        finer = list_parts(fine)
+        less = place_parts(finer, alignment, effort)
+        rings = list_rings(finer, alignment).least
         worth = 1.0 if made and made[0] > rings else _WORTH
         if less is not None and (made is None or less[0] < worth * made[0]):
             period, made = fine, less

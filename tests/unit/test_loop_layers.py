@@ -23,7 +23,7 @@ from tests.native_steps import compiler_missing
 from tests.opencl_device import device_missing
 from tests.unit.test_scanned import BACKENDS, _Scan
 
-needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason="no compiler")
+needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 
 @pytest.fixture(autouse=True)

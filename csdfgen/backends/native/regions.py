@@ -77,14 +77,7 @@ def _rows(
     shift = columns.start * _FLOAT * stride + _FLOAT * channels.start
     for at in constants.rows_of(table):
         if at != PADDING and run and columns:
-            yield (
-                written,
-                find_row_pool(table),
-                at + shift,
-                len(columns) if stride else 1,
-                pitch,
-                run,
-            )
+            yield written, find_row_pool(table), at + shift, pixels, pitch, run
 
 
 def _of_convolution(kernel: str, step: Any, constants: Constants) -> Iterator[tuple[Any, ...]]:
