@@ -194,12 +194,19 @@ class _Search:
             for shift in () if is_stopped() else _SHIFTS:
                 moved = (*cuts[:at], cuts[at] + shift, *cuts[at + 1 :])
                 edges = (0, *moved, len(self.layers))
-                if any(a >= b for a, b in pairwise(edges)):
+                if any(a >= b for a, b in pairwise(edges)) or self._busiest(edges) >= best:
                     continue
                 period = self._period(moved)
                 if period < best:
                     cuts, best = moved, period
         return self._mapped(cuts)
+
+    def _busiest(self, edges: Sequence[int]) -> float:
+        """Seconds of the processor that has most to do: no period is shorter."""
+        return max(
+            sum(of[start:stop])
+            for of, (start, stop) in zip(self.spent, pairwise(edges), strict=True)
+        )
 
     def slots(self, mapping: Mapping[str, int]) -> tuple[int, int]:
         """The fewest slots whose period is within a percent of the least."""

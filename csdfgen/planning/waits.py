@@ -82,24 +82,21 @@ def find_waits(
 def derive_waits(processors: Sequence[int], uses: Sequence[Use]) -> Waits:
     """The waits of an order, whose firings have these processors and use these cells."""
     cores = max(processors, default=0) + 1
-    crossing, cells = _crossing(uses, cores)
-    written, read = (np.zeros((cores, cells), np.int32) for _ in range(2))
+    crossing, firsts = _crossing(uses, cores)
+    written, read = (np.zeros((cores, len(firsts)), np.int32) for _ in range(2))
     # known[a][b]: firings of b that have ended when a processor starts its next firing
-    known, fired = [[0] * cores for _ in range(cores)], [0] * cores
+    known, fired = np.zeros((cores, cores), np.int32), [0] * cores
     found: list[tuple[tuple[int, int], ...]] = []
     for at, core in enumerate(processors):
-        needs = [0] * cores
         mine = crossing.get(at, ())
+        needs = known[core]
         for low, high, writes in mine:
-            for other in range(cores):
-                if other != core:
-                    needs[other] = max(needs[other], int(written[other, low:high].max()))
-                    if writes:
-                        needs[other] = max(needs[other], int(read[other, low:high].max()))
-        waits = tuple((k, n) for k, n in enumerate(needs) if n > known[core][k])
-        for other, count in waits:
-            known[core][other] = count
-        found.append(waits)
+            needs = np.maximum(needs, written[:, low:high].max(axis=1))
+            if writes:
+                needs = np.maximum(needs, read[:, low:high].max(axis=1))
+        late = [k for k in np.flatnonzero(needs > known[core]).tolist() if k != core]
+        found.append(tuple((k, int(needs[k])) for k in late))
+        known[core, late] = needs[late]
         fired[core] += 1
         for low, high, writes in mine:
             (written if writes else read)[core, low:high] = fired[core]
@@ -112,20 +109,23 @@ Use = tuple[int, int, int, int, bool]
 
 def _crossing(
     uses: Sequence[Use], cores: int
-) -> tuple[dict[int, list[tuple[int, int, bool]]], int]:
-    """(firing -> uses of cells that several processors use, number of cells)."""
-    cells = max((high for *_, high, _ in uses), default=0)
-    edges = np.zeros((cores, cells + 1), np.int32)
-    for _, core, low, high, _ in uses:
+) -> tuple[dict[int, list[tuple[int, int, bool]]], np.ndarray]:
+    """(firing -> uses of cells that several processors use, first cells of all ranges). In the uses cells are numbers of ranges,
+    of which none begins or ends within another one.
+    """
+    firsts, places = np.unique([use[2:4] for use in uses], return_inverse=True)
+    edges = np.zeros((cores, len(firsts)), np.int32)
+    spans = places.reshape(-1, 2).tolist()
+    for (_, core, *_), (low, high) in zip(uses, spans, strict=True):
         edges[core, low] += 1
         edges[core, high] -= 1
     several = np.count_nonzero(np.cumsum(edges, axis=1) > 0, axis=0) > 1
-    before = np.concatenate([[0], np.cumsum(several)])
+    before = np.concatenate([[0], np.cumsum(several)]).tolist()
     found: dict[int, list[tuple[int, int, bool]]] = {}
-    for at, _, low, high, writes in uses:
+    for (at, *_, writes), (low, high) in zip(uses, spans, strict=True):
         if before[high] > before[low]:
             found.setdefault(at, []).append((low, high, writes))
-    return found, cells
+    return found, firsts
 
 
 def _uses(
@@ -210,8 +210,8 @@ def check_uses(
     ScheduleError.
     """
     cores = max(processors, default=0) + 1
-    crossing, cells = _crossing(uses, cores)
-    written, read = (np.zeros((cores, cells), np.int32) for _ in range(2))
+    crossing, firsts = _crossing(uses, cores)
+    written, read = (np.zeros((cores, len(firsts)), np.int32) for _ in range(2))
     ended: list[list[np.ndarray]] = [[] for _ in range(cores)]
     firings: list[list[int]] = [[] for _ in range(cores)]
     clock = [np.zeros(cores, np.int32) for _ in range(cores)]
@@ -224,15 +224,15 @@ def check_uses(
                 )
             clock[core] = np.maximum(clock[core], ended[other][count - 1])
         for low, high, writes in crossing.get(at, ()):
-            for other in range(cores):
-                used = int(written[other, low:high].max())
-                used = max(used, int(read[other, low:high].max())) if writes else used
-                if other != core and used > clock[core][other]:
-                    raise ScheduleError(
-                        f"firing {at} ({names[at]} on processor {core}) {'writes' if writes else 'reads'} bytes from "
-                        f"{low * LINE} on that {names[firings[other][used - 1]]} on processor {other} uses, and waits for "
-                        f"{int(clock[core][other])} of its firings where {used} are needed"
-                    )
+            used = written[:, low:high].max(axis=1)
+            used = np.maximum(used, read[:, low:high].max(axis=1)) if writes else used
+            used[core] = 0
+            for other in np.flatnonzero(used > clock[core])[:1].tolist():
+                raise ScheduleError(
+                    f"firing {at} ({names[at]} on processor {core}) {'writes' if writes else 'reads'} bytes from "
+                    f"{firsts[low] * LINE} on that {names[firings[other][used[other] - 1]]} on processor {other} uses, "
+                    f"and waits for {int(clock[core][other])} of its firings where {used[other]} are needed"
+                )
         clock[core] = clock[core].copy()
         clock[core][core] += 1
         ended[core].append(clock[core])

@@ -7,14 +7,14 @@ file after `- `, once, and what the fault puts there after `+ `.
 FAULTS = r"""
 # csdfgen/planning/waits.py
 lost: a write waits for no read of another processor
--                     if writes:
-+                     if not writes:
+-             if writes:
++             if not writes:
 bound: the last line of cache of a row is not followed
 - yield low // LINE, -(-high // LINE)
 + yield low // LINE, high // LINE
 check: the audit of waits forgets reads
-- used = max(used, int(read[other, low:high].max())) if writes else used
-+ used = max(used, int(read[other, low:high].max())) if used else used
+- used = np.maximum(used, read[:, low:high].max(axis=1)) if writes else used
++ used = np.maximum(used, read[:, low:high].max(axis=1)) if at < 0 else used
 # csdfgen/planning/mapped.py
 lost: a turn of a step waits for one turn less of others
 - (part, turn): tuple((k, count - (steps - 1) * plan.per_step[k]) for k, count in waits[at])

@@ -36,6 +36,7 @@ from csdfgen.planning.waits import Waits, check_waits, split_by_processor
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
 from tests.command import execute
+from tests.counting import count_calls
 from tests.native_steps import compiler_missing
 from tests.random_networks import models
 from tests.small_models import residual_classifier
@@ -165,6 +166,18 @@ def test_any_mapping_of_any_network(part: int) -> None:
                     np.testing.assert_array_equal(got[image : image + 1], wanted(some)[name])
 
     run()
+
+
+def test_a_search_for_many_processors_calls_little_more_than_for_one() -> None:
+    network = csdfgen.load("zoo:mobilenet_v1_x0_25@32x32", batch=3)
+    csdfgen.plan(network, frames=3)
+
+    def calls(threads: int) -> int:
+        return count_calls(
+            lambda: csdfgen.plan(network, goal="throughput", threads=threads, frames=3)
+        )[0]
+
+    assert calls(12) < 1.3 * calls(1)
 
 
 # Threads -----------------------------------------------------------------------------------------
