@@ -220,6 +220,4 @@ def _between(problem: Problem, live: Array) -> list[float]:
     for group in problem.items:
         if group.claimers.shape[1]:
             claimed += np.bincount(group.claimers.min(axis=1), group.size, problem.firings)
-    first = problem.base[:-1]
-    before = np.append(live[first] - claimed[first], 0)
-    return before.tolist()
+    return np.append(live - claimed, 0)[problem.base].tolist()  # an actor may have no firings

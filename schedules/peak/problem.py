@@ -187,7 +187,8 @@ class Problem:
         if (position < 0).any():
             return False
         inner = np.ones(max(self.firings - 1, 0), bool)
-        inner[self.base[1:-1][self.base[1:-1] < self.firings] - 1] = False
+        ends = self.base[1:-1]
+        inner[ends[(ends > 0) & (ends < self.firings)] - 1] = False
         if (np.diff(position)[inner] < 0).any():
             return False
         for link in self.links:

@@ -30,6 +30,8 @@ class Small:
         while True:
             layers = draw.randint(2, 8)
             self.phases = [draw.randint(1, 4 if layers < 6 else 3) for _ in range(layers)]
+            if draw.random() < 0.2:  # as an actor of a period in which it never fires
+                self.phases[draw.choice([-1, draw.randrange(layers)])] = 0
             self.before: list[set[int]] = []  # all that a firing waits for, directly
             self.links: list[Link] = []
             self.base = np.concatenate([[0], np.cumsum(self.phases)]).tolist()
@@ -52,9 +54,9 @@ class Small:
                 ahead = self.random.randint(0, 2)
                 need = [-(-(p + 1) * total // count) + ahead for p in range(count)]
                 counts = [min(n, total) for n in need]
-                if self.random.random() < 0.2:
+                if counts and self.random.random() < 0.2:
                     counts = [0, *counts[1:]]
-                self.links.append(Link(source, actor, np.array(counts)))
+                self.links.append(Link(source, actor, np.array(counts, np.int64)))
                 for phase, waits in enumerate(counts):
                     if waits:
                         self.before[self.base[actor] + phase].add(self.base[source] + waits - 1)
