@@ -12,7 +12,9 @@ from tests.builder import Graph
 
 __all__ = ["Streaming", "draw_streaming"]
 
-WIDTH = 6
+WIDTHS = 6, 1, 5, 7, 9, 19, 33
+CHANNELS = 2, 4, 1, 3, 5, 7, 17
+"""Whole vectors, and what is no multiple of any."""
 
 Tensor = str
 
@@ -34,7 +36,7 @@ class _Growing:
         self.image = bool(self.rng.random() < 0.7)
         self.scale = self.step = 1
         channels = int(self.rng.integers(1, 5))
-        self.x = self.graph.input("x", (1, channels, rows, WIDTH)[: 3 + self.image])
+        self.x = self.graph.input("x", (1, channels, rows, self.pick(*WIDTHS))[: 3 + self.image])
         self.others: list[Tensor] = []
 
     def pick(self, *values: int) -> int:
@@ -54,20 +56,25 @@ class _Growing:
         begin: int = 0,
         end: int = 0,
         dilation: int = 1,
+        aside: int = 1,
+        group: int = 1,
     ) -> Tensor:
-        """A convolution or a pool along the rows, of three columns."""
+        """A convolution or a pool along the rows, of three columns. aside: stride along columns."""
         across = 3 if self.image and kind == "Conv" else 1
         graph, shape = self.graph, [size, across][: 1 + self.image]
         side = [across // 2][: self.image]
         attributes: dict[str, Any] = {
             "kernel_shape": shape,
-            "strides": [stride, 1][: 1 + self.image],
+            "strides": [stride, aside][: 1 + self.image],
             "pads": [begin, *side, end, *side],
         }
         if kind.startswith("Conv"):
             attributes["dilations"] = [dilation, 1][: 1 + self.image]
+            attributes["group"] = group
             sizes = (
-                (self.channels, channels) if kind == "ConvTranspose" else (channels, self.channels)
+                (self.channels, channels)
+                if kind == "ConvTranspose"
+                else (channels, self.channels // group)
             )
             scale = np.sqrt(size * across * self.channels)
             weights = self.rng.standard_normal((*sizes, *shape)) / scale
@@ -86,9 +93,15 @@ class _Growing:
         """Same rows: both sides, or those before alone."""
         size, dilation = self.pick(1, 3, 5), self.pick(1, 1, 2, 4)
         pad = (size - 1) * dilation
-        begin = self.pick(pad, pad // 2)
+        begin, apart = self.pick(pad, pad // 2), self.pick(0, 0, 1)
         self.x = self.window(
-            "Conv", size, channels=self.pick(2, 4), begin=begin, end=pad - begin, dilation=dilation
+            "Conv",
+            size,
+            channels=self.channels if apart else self.pick(*CHANNELS),
+            begin=begin,
+            end=pad - begin,
+            dilation=dilation,
+            group=self.channels if apart else 1,
         )
 
     def activate(self) -> None:
@@ -119,11 +132,13 @@ class _Growing:
         channels = self.graph.channels[before] + self.channels
         self.x = self.graph.node("Concat", before, self.x, axis=1, channels=channels)
 
-    def go_down(self) -> None:
+    def go_down(self, aside: int = 1) -> None:
         kind = str(self.rng.choice(["Conv", "MaxPool", "AveragePool"]))
         size = self.pick(2, 4)
         pad = (size - 2) // 2
-        self.x = self.window(kind, size, channels=self.channels, stride=2, begin=pad, end=pad)
+        self.x = self.window(
+            kind, size, channels=self.channels, stride=2, begin=pad, end=pad, aside=aside
+        )
         self.scale *= 2
         self.step = max(self.step, self.scale)
 
@@ -194,7 +209,7 @@ def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
         net.sum_up()
     net.grow(net.pick(1, 2, 3))
     if net.pick(0, 1):
-        net.go_down()
+        net.go_down(net.pick(1, 2))
         net.grow(1)
     if not net.image and net.pick(0, 1):
         net.remember()
