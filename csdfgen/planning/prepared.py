@@ -98,8 +98,8 @@ class Phased:
 
     sinks: layers that are completed in this order: the last ones of tiles, or parts of attentions. fine: blocks
     have only rows that are released together (see `make_buffers`). asked: `known` of `Declarations`.
-    most: actor -> bytes of scratch that its firings have, where a plan has them: slabs that are cut at the end of an image
-    do with those of whole ones.
+    most: actor -> bytes of scratch of each of its firings, where a plan has them: that of whole slabs, which those cut at the
+    end of an image do with.
     """
 
     options: PlanOptions
@@ -133,15 +133,11 @@ class Phased:
     @cached_property
     def scratch(self) -> Scratch:
         """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
+        if self.most is not None:
+            works = (work for work in self.conversion.actors if work.name in self.most)
+            return {work.name: np.full(len(work.phases), self.most[work.name]) for work in works}
         limit = self.terms.scratch
-        found = self.declared.sizes(_little(self.conversion.network) if limit is None else limit)
-        if self.most is None:
-            return found
-        return {
-            name: np.minimum(one, self.most[name])
-            for name, one in found.items()
-            if name in self.most
-        }
+        return self.declared.sizes(_little(self.conversion.network) if limit is None else limit)
 
     @cached_property
     def on_demand(self) -> Order:

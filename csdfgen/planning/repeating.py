@@ -131,11 +131,8 @@ class Loop:
             offsets = _offsets(*own, *self.tables[buffer.name])
             regions[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, offsets)
         for name, needs in phased.scratch.items():
-            sizes = np.minimum(
-                needs, self.scratch.get(name, 0)
-            )  # cut slabs do with those of whole ones
-            made = workspace_buffer(name, sizes.tolist(), _alignment(phased))
-            own = len(sizes), 1, behind.get(made.name, 0)
+            made = workspace_buffer(name, needs.tolist(), _alignment(phased))
+            own = len(needs), 1, behind.get(made.name, 0)
             offsets = _offsets(*own, *self.tables.get(made.name, (1, {0: 0})))
             workspaces.append(made)
             regions[made.name] = Region(made.name, made.row_bytes, 1, offsets)
