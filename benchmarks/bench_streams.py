@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -100,7 +101,8 @@ def lines(found: Mapping[str, Row]) -> list[str]:
         table.append(
             f"| {name} | {' | '.join((*cells, *ends))} | {one['seconds']:.1f} s | {one['file'] / 1000:.0f} kB |"
         )
-    return [*table, "", f"Measured on {machine()}."]
+    busy = ", beside other work" if os.getloadavg()[0] > 1.5 else ""
+    return [*table, "", f"Seconds of the processor{busy}, on {machine()}."]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
