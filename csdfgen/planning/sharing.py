@@ -170,12 +170,14 @@ class _Forest:
 
     def _is_taken(self, child: str) -> bool:
         """Whether what another branch makes may be in the new place of a tensor, or of what is stored there before it, when
-        that is written: it is made for the same images, from something else.
+        that is written: it is made for the same images, and not in place of it.
         """
         guards, parent, mine = self._guards, self.links[child].parent, self.below(child)
         for other in set(self.below(self.root(parent))).difference(mine):
             if are_exclusive(guards(other), guards(parent)):
-                read = {t.name for t in self.network.producer[other].inputs if t is not None}
+                maker = self.network.producer[other]
+                aliases = (a for a in get_operator(maker).aliases(maker) if a.dim is None)
+                read = {t.name for a in aliases if (t := maker.inputs[a.position]) is not None}
                 late = (n for n in mine if not are_exclusive(guards(other), guards(n)))
                 if child not in read and not read.issuperset(late):
                     return True

@@ -150,6 +150,44 @@ def test_parts_of_an_input_in_a_branch(backend: str) -> None:
         np.testing.assert_array_equal(frame(given)["z"], reference(net, given)["z"])
 
 
+BODIES = (
+    "{n} = Conv <pads = [1,1,1,1]> (a, out)",
+    "{n}0 = Neg(a)  {n} = Concat <axis = 1> ({n}0, a)",
+    "{n}0 = Neg(a)  {n} = Concat <axis = 1> (a, {n}0)",
+    "{n} = Concat <axis = 1> (a, a)",
+    "{n}0 = Conv (a, same)  {n} = Concat <axis = 1> ({n}0, a)",
+    "{n}0 = Relu(a)  {n} = Concat <axis = 1> ({n}0, b)",
+    "{n}0, {n}1 = Split <axis = 1> (a)  {n} = Concat <axis = 1> ({n}1, {n}0, b)",
+    "{n}0 = Concat <axis = 1> (b, a)  {n} = Tanh({n}0)",
+)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("first", BODIES)
+def test_two_branches_share_what_was_made_before_them(first: str, inside: bool) -> None:
+    """What one branch joins without a copy is not written over by the other, which still reads its rows."""
+    weights = {"out": RNG.normal(size=(4, 2, 3, 3)), "same": RNG.normal(size=(2, 2, 1, 1))}
+    for second in BODIES:
+        net = model(
+            f"""g (float[1,2,6,5] x, float[1,2,6,5] w, bool c) => (z) {{
+                {"a = Sigmoid(x)  b = Sigmoid(w)" if inside else "a = Identity(x)  b = Identity(w)"}
+                y = If (c) <
+                    then_branch = t () => (t) {{ {first.format(n="t")} }},
+                    else_branch = e () => (e) {{ {second.format(n="e")} }}
+                >
+                z = Elu(y)
+            }}""",
+            {name: value.astype(np.float32) for name, value in weights.items()},
+        )
+        network = csdfgen.load(net)
+        for rows in ("1", "whole"):
+            frame = runtime.compile(csdfgen.plan(network, rows=rows, backend="numpy"))
+            for taken in (True, False):
+                given = feeds(net) | {"c": np.array(taken)}
+                want = reference(net, given)["z"]
+                np.testing.assert_allclose(frame(given)["z"], want, atol=1e-5, err_msg=second)
+
+
 def test_fusion_moves_no_layer_into_a_branch_or_out_of_it() -> None:
     network = csdfgen.load(
         model(
