@@ -27,11 +27,13 @@ from csdfgen.ops._operands import check_word, node_layer
 from csdfgen.ops.activation import OPERATORS as ACTIVATIONS
 from csdfgen.ops.base import (
     Call,
+    CountingScratch,
     Mode,
     Operator,
     Phase,
     Scratch,
     Work,
+    align_size,
     make_phase_kernel,
     require_constant,
 )
@@ -545,7 +547,10 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     steps, batch = x.shape[:2]
     wide = weights.of_state.shape[1]
     each = batch * wide * x.itemsize
-    block = max(1, min(steps, scratch.room // max(1, each)))
+    cell.scratch = trial = CountingScratch(scratch.room)
+    _CELLS[layer.op_type](cell, np.empty((batch, wide), x.dtype))
+    cell.scratch = scratch  # activations take theirs behind the gates
+    block = max(1, min(steps, (scratch.room - align_size(trial.end)) // max(1, each)))
     gates = scratch.take((block, batch, wide), x.dtype)
     starts = range(0, steps, block)
     for start in reversed(starts) if given["reverse"] else starts:

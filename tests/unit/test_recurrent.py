@@ -20,6 +20,7 @@ from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.errors import ModelError, ToolError
 from csdfgen.ops import get_operator
 from csdfgen.ops.base import LEAST, Mode
+from csdfgen.ops.recurrent import _PARAMETERS
 from tests.counting import count_calls
 from tests.emitted import Program
 from tests.native_steps import MACHINES, compiler_missing, on_each_machine
@@ -133,6 +134,22 @@ def test_lengths_that_are_known_end_some_sequences_early(op_type: str, backend: 
     found = runtime.run(csdfgen.plan(network, backend=backend), feeds)
     for one, other in zip(found.values(), as_onnxruntime(made, feeds), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+
+
+@BACKENDS
+@pytest.mark.parametrize("activation", _PARAMETERS)
+def test_any_activation_of_any_number_of_steps(activation: str, backend: str) -> None:
+    """Some take scratch of their own, which the block of steps leaves to them."""
+    given: dict[str, Any] = {"direction": "bidirectional", "activations": [activation] * 2}
+    for name, default in zip(("alpha", "beta"), _PARAMETERS[activation], strict=True):
+        given |= {} if default is None else {f"activation_{name}": [0.4, 0.3]}
+    for steps, goal in ((2, "balanced"), (7, "balanced"), (7, "memory"), (40, "memory")):
+        made = model("RNN", ("Y", "Y_h"), steps=steps, batch=2, **given)
+        network = csdfgen.load(made)
+        feeds = fed(network)
+        found = runtime.run(csdfgen.plan(network, goal=goal, backend=backend), feeds)
+        for one, other in zip(found.values(), as_onnxruntime(made, feeds), strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
 
 
 def test_both_directions_have_activations_of_their_own() -> None:
