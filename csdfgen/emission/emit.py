@@ -63,6 +63,11 @@ def check_folder(folder: Path, force: bool) -> None:
     with translate_file_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError("is a file; a folder is to be written", where=str(folder))
+        if folder.suffix in (".c", ".h", ".cpp") and not folder.exists():
+            raise InputError(
+                f"names a file; a folder of several is written, such as {folder.with_suffix('')}",
+                where=str(folder),
+            )
         if not force and folder.is_dir() and any(folder.iterdir()):
             raise InputError(
                 "is not empty; --force replaces the files that have the names of ours",

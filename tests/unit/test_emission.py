@@ -530,6 +530,12 @@ def test_the_command_writes_a_folder(command: Call) -> None:
     assert left() == ["net.onnx", "of_plan", "out", "plan.json"]
 
 
+def test_a_folder_that_has_the_name_of_a_file(command: Call) -> None:
+    line = refused(command("emit-c", "net.onnx", "-o", "net.c"))
+    assert line.startswith("net.c: names a file; a folder of several is written, such as net")
+    assert not Path("net.c").exists()
+
+
 def test_a_folder_that_is_not_empty(command: Call) -> None:
     Path("out").mkdir()
     assert command("emit-c", "net.onnx", "-o", "out").code == 0
