@@ -13,12 +13,16 @@ from onnx import TensorProto, helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.build import STANDARD, build
+from csdfgen.backends.native.build import STANDARD
+from csdfgen.backends.native.build import build as build_library
+from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.structures import SOURCES, Dim, ctype
 from csdfgen.errors import CsdfgenError
 from csdfgen.precision.bfloat16 import convert_to_bfloat16
 from csdfgen.precision.halves import choose_float32_nodes, measure_half_noise
 from csdfgen.precision.writer import convert_to_float16
+from csdfgen.program.steps import Step
+from csdfgen.reading.zoo import build
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
 from tests.networks import feeds
@@ -50,7 +54,9 @@ def converted(library: ctypes.CDLL, kernel: str, x: np.ndarray, dtype: str) -> n
 def test_conversions_on_all_processors(machine: tuple[str, ...], tmp_path: Path) -> None:
     """To the nearest, half to even, subnormals included; what is no number becomes quiet with what fits of its bits."""
     sources = [SOURCES / "copy.c", SOURCES / "strided.c"]
-    library = ctypes.CDLL(str(build(sources, (*STANDARD, "-O1", *machine), folder=tmp_path)))
+    library = ctypes.CDLL(
+        str(build_library(sources, (*STANDARD, "-O1", *machine), folder=tmp_path))
+    )
     every = np.arange(1 << 16, dtype=np.uint16)
     wide = converted(library, "csdf_from_f16_to_f32", every, "uint32")
     halves = every.view(np.float16)
@@ -136,6 +142,23 @@ def test_float16_has_the_kernels_of_float32() -> None:
         largest = float(np.abs(array).max())
         np.testing.assert_allclose(found[0][name], array, rtol=2**-9, atol=2**-10 * largest)
         np.testing.assert_array_equal(found[0][name], found[1][name])
+
+
+def test_planning_asks_once_about_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float16's steps are cut into parts, of which most are alike: at most three times as many questions as in float32."""
+    asked: list[int] = []
+    workspace = Convolution.workspace
+
+    def counted(self: Convolution, step: Step, limit: int | None) -> int:
+        asked[-1] += 1
+        return workspace(self, step, limit)
+
+    monkeypatch.setattr(Convolution, "workspace", counted)
+    model = build("zoo:resnet8@128x128")
+    for one in (model, convert_to_float16(onnx.shape_inference.infer_shapes(model))):
+        asked.append(0)
+        csdfgen.plan(csdfgen.load(one), backend="native")
+    assert 0 < asked[1] <= 3 * asked[0]
 
 
 # Layers that stay in float32 ----------------------------------------------------------------------

@@ -6,7 +6,8 @@ Conversions are strided loops. A step that would take more workspace than it may
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 
@@ -24,7 +25,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops.base import PREFERRED, align_size
 from csdfgen.ops.stored import narrow_values, widen_values
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Call, Form, Memory, Scratchpad, Step, View
+from csdfgen.program.steps import Call, Form, Memory, Scratchpad, Step, View, describe_demand
 
 VALUES = 1 << 16
 """Bytes of values at a time, which stay in a near cache until the kernel reads them, or they are rounded."""
@@ -37,6 +38,10 @@ ROUNDED = {"from_f32_to_bf16": "from_results_to_bf16"}
 
 FEW = 4
 """Columns that are not cut further."""
+
+
+Part = tuple["Widened", Step, int]
+"""A part of a step, who computes it, and the bytes that it needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,7 @@ class Widened(Family):
     direct: Convolution | Product | None = None
     suits: int = -1
     joins = False
+    _most: dict[Hashable, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -85,8 +91,13 @@ class Widened(Family):
         return self._widened(step, limit)
 
     def _widened(self, step: Step, limit: int | None) -> int:
-        most = PREFERRED if limit is None else limit
-        return max(part._needed(one, most) for part, one in self._parts(step, most))
+        room = PREFERRED if limit is None else limit
+        key = room, describe_demand(step)
+        if key not in self._most:
+            columns, halves = self._cut(step, room, once=True)
+            needed = [size for _, _, size in columns]
+            self._most[key] = max(needed + [self._widened(half, room) for half in halves])
+        return self._most[key]
 
     def least(self, step: Step) -> int:
         return self.workspace(step, 0) if self._directly(step) is None else 0
@@ -108,10 +119,10 @@ class Widened(Family):
             parts = self._parts(step, room)
             # one that takes more than its values has Winograd's form, which is faster still
             if 0 < self.suits <= family.weights and all(
-                part._needed(one, room) == part._inner(one)[1] for part, one in parts
+                size == part._held(one) for part, one, size in parts
             ):
                 return family.lower(same, constants)
-        return [made for part, one in parts for made in part._lowered(one, constants)]
+        return [made for part, one, _ in parts for made in part._lowered(one, constants)]
 
     def _lowered(self, step: Step, constants: Constants) -> list[Instruction]:
         """A part: what it reads as values, the kernel, and what it makes rounded."""
@@ -140,55 +151,79 @@ class Widened(Family):
             ),
         ]
 
-    def _parts(self, step: Step, room: int) -> list[tuple[Widened, Step]]:
-        """The step in as few parts as have values that stay in a near cache, and do with the room: some of the columns of
-        all rows, or else of half of them.
-        """
-        if self._fits(step, room):
-            return [(self, step)]
-        columns = self._columns(step)
-        for parts in columns:
-            if all(part._fits(one, room) for part, one in parts):
-                return parts
-        rows = [part for half in halve_step(step) for part in self._parts(half, room)]
-        return rows or (columns[-1] if columns else [(self, step)])
+    def _parts(self, step: Step, room: int) -> list[Part]:
+        """The step in as few parts as have values that stay in a near cache, and do with the room."""
+        columns, halves = self._cut(step, room)
+        return columns + [part for half in halves for part in self._parts(half, room)]
 
-    def _fits(self, step: Step, room: int) -> bool:
-        held = self._inner(step)[1]
+    def _cut(self, step: Step, room: int, once: bool = False) -> tuple[list[Part], list[Step]]:
+        """(parts with some of the columns of all rows, []), or else ([], steps with half of the rows). once: of parts that
+        need equally much, one alone.
+        """
+        for columns in self._divisions(step, once):
+            found = []
+            for part, one in columns:
+                needed = part._fitting(one, room)
+                if needed is None:
+                    break
+                found.append((part, one, needed))
+            else:
+                return found, []
+        if halves := halve_step(step):
+            return [], halves
+        *_, least = self._divisions(step, once)
+        return [(part, one, part._needed(one, room)) for part, one in least], []
+
+    def _fitting(self, step: Step, room: int) -> int | None:
+        """What the step needs, None if that is too much."""
+        held = self._held(step)
         # weights are read again for every part
         near = max(VALUES, FLOAT * sum(one.size for one in self.twin.constants.values()))
-        return held <= LEAST or (held <= near and self._needed(step, room) <= room)
-
-    def _columns(self, step: Step) -> list[list[tuple[Widened, Step]]]:
-        """The step column by column, fewer and fewer at a time; [] where the kernel does not have them apart."""
-        out = step.outputs[0]
-        if len(step.outputs) > 1 or len(out.shape) != 3 or not self.takes(step):
-            return []
-        found = []
-        width = size = out.shape[0]
-        while size > FEW:
-            size = max(FEW, -(-size // 2 // FEW) * FEW)
-            parts = [self._of_columns(step, *e) for e in pairwise([*range(0, width, size), width])]
-            some = [part for part in parts if part is not None]
-            if len(some) < len(parts):
-                break
-            found.append(some)
-        return found
-
-    def _of_columns(self, step: Step, start: int, stop: int) -> tuple[Widened, Step] | None:
-        made = self.family.within(self.twin, start, stop)
-        if made is None:
+        if held > max(near, LEAST):
             return None
-        family, low, high = made
-        inputs = tuple(None if v is None else _cut(v, low, high) for v in step.inputs)
-        outputs = (_cut(step.outputs[0], start, stop),)
-        return replace(self, family=family), replace(step, inputs=inputs, outputs=outputs)
+        needed = self._needed(step, room)
+        return needed if held <= LEAST or needed <= room else None
+
+    def _divisions(self, step: Step, once: bool) -> Iterator[Iterable[tuple[Widened, Step]]]:
+        """The step as it is, then in columns, fewer and fewer at a time where the kernel has them apart."""
+        yield [(self, step)]
+        out = step.outputs[0]
+        apart = len(step.outputs) == 1 and len(out.shape) == 3 and self.takes(step)
+        if apart and self.family.within(self.twin, 0, 1) is not None:
+            width = size = out.shape[0]
+            while size > FEW:
+                size = max(FEW, -(-size // 2 // FEW) * FEW)
+                yield self._columns(step, [*range(0, width, size), width], once)
+
+    def _columns(self, step: Step, edges: list[int], once: bool) -> Iterator[tuple[Widened, Step]]:
+        """The parts of the step between these columns, each made when it is asked for."""
+        sizes = set()
+        for start, stop in pairwise(edges):
+            made = self.family.within(self.twin, start, stop)
+            assert made is not None
+            family, low, high = made
+            if once and (stop - start, high - low) in sizes:
+                continue
+            sizes.add((stop - start, high - low))
+            inputs = tuple(None if v is None else _cut_view(v, low, high) for v in step.inputs)
+            outputs = (_cut_view(step.outputs[0], start, stop),)
+            yield replace(self, family=family), replace(step, inputs=inputs, outputs=outputs)
 
     def _needed(self, step: Step, room: int) -> int:
         """Bytes of the values, and of the kernel behind them, which is to do with what is left of the room."""
         inner, held = self._inner(step)
         own = self.family.workspace(inner, max(0, room - align_size(held)))
         return align_size(held) + own if own else held
+
+    def _held(self, step: Step) -> int:
+        """Bytes of the workspace in which values end."""
+        formed = [(view, self.stored.read(k)) for k, view in enumerate(step.inputs)]
+        formed += [(view, self.stored.written(k)) for k, view in enumerate(step.outputs)]
+        taken = 0
+        for view, form in formed:
+            if view is not None and form is not None:
+                taken = align_size(taken) + FLOAT * view.count * prod(view.shape)
+        return taken
 
     def _inner(self, step: Step) -> tuple[Step, int]:
         """The step on values, and bytes of the workspace in which these end."""
@@ -213,7 +248,7 @@ class Widened(Family):
         return replace(step, layer=self.twin, inputs=inputs, outputs=made, workspace=left), taken
 
 
-def _cut(view: View, start: int, stop: int) -> View:
+def _cut_view(view: View, start: int, stop: int) -> View:
     """Columns [start, stop) of rows; one that all columns meet stays."""
     if len(view.shape) < 3 or view.shape[0] == 1:
         return view
@@ -221,7 +256,7 @@ def _cut(view: View, start: int, stop: int) -> View:
         pieces, low = [], 0
         for piece in view.pieces:
             if view.along != 0:
-                pieces.append(_cut(piece, start, stop))
+                pieces.append(_cut_view(piece, start, stop))
                 continue
             first, last = max(0, start - low), min(piece.shape[0], stop - low)
             if first < last:
