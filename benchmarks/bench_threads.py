@@ -2,6 +2,7 @@
 
     python -m benchmarks.bench_threads [NAME ...] [--threads 2] [--images 32] [--repeats 15] [--write]
     python -m benchmarks.bench_threads [NAME ...] --simulate [--write]
+    python -m benchmarks.bench_threads [NAME ...] --waits
 
 Images one after the other, in native code: on one thread; with the steps of each image shared out among threads; with
 layers mapped to threads and images overlapping (`--goal throughput`), mapped by times of this machine that are measured
@@ -11,7 +12,8 @@ bit for bit. Beside each ratio stand its quartiles over the rounds: other progra
 `--write` renews docs/performance.md with its picture.
 
 `--simulate` needs no more than one core: the parts of all sections of a frame are timed one by one, and the dataflow analysis
-tells the period of threads that wait for each other behind every section, and of layers mapped to threads.
+tells the period of threads that wait for each other behind every section, and of layers mapped to threads. `--waits` tells of
+the same parts for how much of a frame a thread waits for the others, and behind which kernels.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -46,6 +49,7 @@ from csdfgen.files import write_bytes
 from csdfgen.goals.throughput import Mapped, graph_period, predict_mapping
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Awaiting
 from csdfgen.reading.zoo import build
 from runtime.reference import MismatchError
 from zoo_models import ZOO
@@ -160,12 +164,13 @@ def simulate(name: str, repeats: int) -> list[str]:
     """Cells of a network: times as fast as one thread, steps shared / layers mapped, for each of `SIMULATED` threads."""
     network = csdfgen.load(f"zoo:{name}", batch=STREAM)
     plan = csdfgen.plan(csdfgen.load(f"zoo:{name}"))
-    alone = sum(map(sum, _section_times(plan, 1, repeats)))
+    alone = _alone(plan, repeats)
     cells = [name]
     with tempfile.TemporaryDirectory() as folder:
         path = _profile(name, folder)
         for threads in SIMULATED:
-            period = graph_period(_section_graph(_section_times(plan, threads, repeats)))
+            times = [parts for _, parts in _section_times(plan, threads, repeats)]
+            period = graph_period(_section_graph(times))
             some = csdfgen.plan(
                 network, goal="throughput", threads=threads, frames=STREAM, device=path
             )
@@ -175,8 +180,32 @@ def simulate(name: str, repeats: int) -> list[str]:
     return cells
 
 
-def _section_times(plan: Plan, threads: int, repeats: int) -> list[list[float]]:
-    """Seconds of each part of the sections of a frame: of its instructions one by one, the best of some frames."""
+def waits(name: str, threads: int, repeats: int) -> list[str]:
+    """Lines about a network: the share of a frame that a thread waits, and of what."""
+    plan = csdfgen.plan(csdfgen.load(f"zoo:{name}"))
+    times, alone = _section_times(plan, threads, repeats), _alone(plan, repeats)
+    whole, spent = sum(max(parts) for _, parts in times), sum(sum(parts) for _, parts in times)
+    waited: Counter[str] = Counter()
+    for kernels, parts in times:
+        waited[kernels] += threads * max(parts) - sum(parts)
+    return [
+        f"{name}: {1e3 * alone:.2f} ms on one thread; {len(times)} sections, {sum(len(parts) == 1 for _, parts in times)} of one "
+        f"part; parts take {spent / alone:.3f} of it together, their longest {1e3 * whole:.2f} ms ({alone / whole:.2f} times as "
+        f"fast); a thread waits {1 - spent / threads / whole:.1%}",
+        *(
+            f"    {seconds / threads / whole:6.1%}  {kernels}"
+            for kernels, seconds in waited.most_common(6)
+        ),
+    ]
+
+
+def _alone(plan: Plan, repeats: int) -> float:
+    """Seconds of the instructions of a frame on one thread."""
+    return sum(sum(parts) for _, parts in _section_times(plan, 1, repeats))
+
+
+def _section_times(plan: Plan, threads: int, repeats: int) -> list[tuple[str, list[float]]]:
+    """The kernels of each section of a frame and seconds of its parts: of instructions one by one, the best of some frames."""
     program = runtime.compile(plan, threads=threads)
     (tensor,) = plan.network.inputs
     x = np.random.default_rng(7).random(tensor.shape, np.float32)
@@ -195,11 +224,40 @@ def _section_times(plan: Plan, threads: int, repeats: int) -> list[list[float]]:
             start = time.thread_time()
             run(table.ctypes.data + at * size, 1)
             best[at] = min(best[at], time.thread_time() - start)
-    best -= _call_seconds()
+    best = np.maximum(best - _call_seconds(), 0.0)
+    kernels = {
+        record: one.kernel.removesuffix("_of")
+        for one, spans in zip(code.instructions, bound._spans, strict=True)
+        for span in spans
+        for record in span
+    }
     return [
-        [float(best[start + a : start + b].sum()) for a, b in pairwise(first)]
+        (
+            " + ".join(sorted({kernels[one] for one in order[start : start + first[-1]]})),
+            [float(best[start + a : start + b].sum()) for a, b in pairwise(first)],
+        )
         for start, first in sections
     ]
+
+
+def measure_round_trip(turns: int = 100, repeats: int = 100) -> float:
+    """Seconds in which a counter goes to another thread and comes back: about 80 ns between cores that share a cache, 300 ns
+    between others, where steps that are shared gain less.
+    """
+    program = runtime.compile(csdfgen.plan(csdfgen.load("zoo:lenet5")), threads=2)
+    bound: Any = program._bound._bound
+    run = bound.self_timed(
+        [
+            [Awaiting(((1, k),) if k else (), (), k + 1) for k in range(turns)],
+            [Awaiting(((0, k + 1),), (), k + 1) for k in range(turns)],
+        ]
+    )
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return min(found) / turns
 
 
 def _call_seconds() -> float:
@@ -304,6 +362,7 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
         f"{threads} threads, {images} images; times as fast as one thread, medians with quartiles of rounds in turn, times of "
         "day. Over itself: onnxruntime, compared with its own single thread. Programs apart: one on each thread, which is what "
         "these cores give. Predicted by measured times of layers. "
+        f"A counter goes to the other core and back in {1e9 * measure_round_trip():.0f} ns. "
         f"Load average {load_now} on {os.cpu_count()} cores at the end; kernels for {load().instructions}; "
         f"{machine('onnxruntime')}.",
     ]
@@ -348,7 +407,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--waits", action="store_true")
     given = parser.parse_args()
+    if given.waits:
+        print(f"a counter goes to another core and back in {1e9 * measure_round_trip():.0f} ns")
+        for name in given.names:
+            print(*waits(name, given.threads, given.repeats), sep="\n", flush=True)
+        return
     if given.simulate:
         cells = []
         for name in given.names:

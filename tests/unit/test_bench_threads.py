@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.bench_threads import SECTION, Ratio, Timed, _section_graph, draw
+from benchmarks.bench_threads import SECTION, Ratio, Timed, _section_graph, draw, waits
 from csdfgen.goals.throughput import graph_period
 
 
@@ -28,3 +28,11 @@ def test_threads_that_wait_behind_every_section_take_its_longest_part() -> None:
     times = [[3e-6, 5e-6], [2e-6], [4e-6, 1e-6, 2e-6]]
     assert graph_period(_section_graph(times)) == pytest.approx(sum(map(max, times)) + 2 * SECTION)
     assert graph_period(_section_graph([[3e-6], [2e-6]])) == pytest.approx(5e-6)
+
+
+def test_waits_are_those_behind_all_kernels() -> None:
+    first, *rest = waits("lenet5", 2, 1)
+    (waited,) = re.findall(r"a thread waits ([\d.]+)%", first)
+    each = [float(line.split("%")[0]) for line in rest]
+    assert each and sum(each) == pytest.approx(float(waited), abs=0.4)
+    assert all(0 <= one <= 50 for one in each), "one of two threads always works"
