@@ -342,7 +342,7 @@ bound: a tile at the lower edge writes a row too many
 stale: sums of later channels begin with the bias again
 - const int32_t begins = f->first == f->reach.low;
 + const int32_t begins = 1;
-# csdfgen/backends/native/c/depthwise.c depthwise_of
+# csdfgen/backends/native/c/depthwise.h depthwise_of
 bound: the last pixel of an even strip may lie outside
 - s.even = s.even && in >= 0 && in + (s.columns - 1) * spread < step->width;
 + s.even = s.even && in >= 0 && in + (s.columns - 2) * spread < step->width;

@@ -210,7 +210,7 @@ def test_zeros_keep_their_sign(form: str) -> None:
 
 @FORMS
 def test_planes_and_few_channels(form: str) -> None:
-    """Planes are pieces; a depthwise layer, and one of few channels, are widened."""
+    """Planes are pieces; a layer of few channels is widened."""
     rng = np.random.default_rng(2)
     weights = {"w": random(form, rng, 9, 20, 3, 3, 2)}
     for kind in ("direct", "odd", "few"):
@@ -231,6 +231,50 @@ def test_planes_and_few_channels(form: str) -> None:
                 found.append(Executable(plan, kernels=kernels)({"x": x})["y"].view(np.uint16))
         for other in found[1:]:
             np.testing.assert_array_equal(other, found[0])
+
+
+@HERE
+@pytest.mark.parametrize(
+    "layer",
+    [
+        (32, 3, 1, 1),
+        (40, 3, 2, 1),
+        (300, 5, 1, 1),
+        (7, 7, 1, 1),
+        (33, 3, 1, 2),
+        (16, 8, 1, 1),
+        (16, 9, 1, 1),
+    ],
+    ids=str,
+)
+def test_depthwise_layers_of_bfloat16(
+    machine: str, layer: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bits of widened values; windows of more taps than the kernel takes, and float16, are widened."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
+    channels, size, stride, dilation = layer
+    rng, form = np.random.default_rng(sum(layer)), "bfloat16"
+    x = random(form, rng, 1, channels, 19, 21)
+    x[0, 0, 3, 3] = np.inf
+    given = {"w": random(form, rng, channels, 1, size, size), "b": random(form, rng, channels)}
+    node = helper.make_node(
+        "Conv", ["x", "w", "b"], ["c"], group=channels, pads=[size // 2] * 4,
+        kernel_shape=[size] * 2, strides=[stride] * 2, dilations=[dilation] * 2,
+    )  # fmt: skip
+    network = csdfgen.load(graph(form, [node, helper.make_node("Relu", ["c"], ["y"])], x, given))
+    found = []
+    for halves in (False, True):
+        kernels = kernels_of(machine, halves)
+        for rows in (1, 3, "whole"):
+            plan = csdfgen.plan(network, rows=rows, backend="native", kernels=_with_room())
+            own = "depthwise_bf16_of" in kernels_in(plan, kernels)
+            assert own is (halves and size**2 <= 64)
+            for threads in (1, 2):
+                y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
+                found.append(y.view(np.uint16).copy())
+    assert len(np.unique(found[0])) > 10
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 SUITS = "bf16_suits", "f16_suits"

@@ -100,7 +100,7 @@ def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
 
 @keep_packed
 def depthwise_weights(weights: np.ndarray) -> np.ndarray:
-    """(out, 1, h, w) as (h, w, out), for `csdf_depthwise`."""
+    """(out, 1, h, w) as floats (h, w, out), for `csdf_depthwise`."""
     return _aligned(np.transpose(weights[:, 0], (1, 2, 0)))
 
 

@@ -650,7 +650,7 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
 _SPLITS: dict[str, Callable[[str, Any, _Share, Constants], list[Any]]] = {
     **dict.fromkeys(("conv_of", "conv_bf16_of", "conv_dots_of", "conv_f16_of"), _convolution),
     **dict.fromkeys(("conv_bytes_of", "byte_winograd_of"), _convolution),
-    **dict.fromkeys(("depthwise_of", "depthwise_bytes_of"), _convolution),
+    **dict.fromkeys(("depthwise_of", "depthwise_bf16_of", "depthwise_bytes_of"), _convolution),
     **dict.fromkeys(("winograd_row_of", "winograd_of"), _in_points),
     **dict.fromkeys(("gemm_of", "gemm_bf16_of", "gemm_f16_of", "gemm_4_of"), _product),
     **dict.fromkeys(("map_of", "map_bytes_of", "map_integers_of", "map_twice_of"), _map),

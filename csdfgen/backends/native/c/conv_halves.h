@@ -40,8 +40,13 @@
 #include "passes.h"
 
 enum {
-    PIXELS = 24,                                              /* whose sums there are at a time, */
-    OUTS = 4 * CSDF_LANES < CSDF_PANEL ? CSDF_PANEL : 4 * CSDF_LANES /* and their channels */
+#ifdef CSDF_HALF_TURNS
+    PIXELS = 96, /* whose sums there are at a time: weights that come from afar are read once for all of them */
+    OUTS = 128,  /* and their channels */
+#else
+    PIXELS = 24,
+    OUTS = 4 * CSDF_LANES < CSDF_PANEL ? CSDF_PANEL : 4 * CSDF_LANES
+#endif
 };
 
 /* Sums of `count` channels, rounded; there is a whole vector of the last ones. */
@@ -69,7 +74,7 @@ static void aim(const csdf_target *t, int32_t first, int32_t count, csdf_half **
 }
 
 #ifdef CSDF_HALF_TURNS
-enum { CHUNK = 64 }; /* pairs of a pixel that are turned at a time: their weights stay in the nearest cache for all pixels */
+enum { CHUNK = 128 }; /* pairs of a pixel that are turned at a time: those of some pixels and weights stay in near caches */
 
 /* `some` pairs of every pixel from the start-th of a pass on. */
 static void turn(const csdf_pass *pass, int32_t start, int32_t some, uint32_t (*to)[CHUNK + 16])

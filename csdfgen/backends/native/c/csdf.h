@@ -3,7 +3,7 @@
  * A map is stored by rows, [row][column][channel], in float32; the channels of a pixel are contiguous.
  * Rows may be anywhere in memory: every step has a table of their addresses. The kernels allocate
  * nothing, keep no state, and write nothing outside the rows, columns and channels that a step names;
- * a call takes less than 8 KiB of stack, with vectors less than 12, with AVX512_BF16 less than 20. A step and everything that it
+ * a call takes less than 8 KiB of stack, with vectors less than 12, with AVX512_BF16 less than 120. A step and everything that it
  * points to is constant while it runs, so that it may be in read-only memory, and threads may share it
  * unless they write the same values.
  */
@@ -143,6 +143,10 @@ void csdf_conv_f16(const csdf_conv_step *step);
 
 /* One input channel per group, and any equal number of output channels per group. */
 void csdf_depthwise(const csdf_conv_step *step);
+
+/* The same of bfloat16, rounded once: one output channel per group, at most 64 taps, no sums of other steps. Weights and biases
+ * are floats. */
+void csdf_depthwise_bf16(const csdf_conv_step *step);
 
 /* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x4, 3x3), 4 for F(4x4, 3x3).
  * Tables of rows as for csdf_conv: two more rows of an image are read than written. workspace: at least
@@ -733,6 +737,7 @@ void csdf_conv_bf16_of(const void *step);
 void csdf_conv_dots_of(const void *step);
 void csdf_conv_f16_of(const void *step);
 void csdf_depthwise_of(const void *step);
+void csdf_depthwise_bf16_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
 void csdf_winograd_share_of(const void *step);

@@ -94,6 +94,11 @@ that come from memory. Four times 256 KiB still stay in a second-level cache.
 
 DEPTHWISE, BY_DOTS = Way("depthwise"), Way(DOTS)
 
+DEPTHWISE_BF16 = Way("depthwise_bf16")
+
+TAPS = 64
+"""Taps at most of a depthwise layer of bfloat16: no sums are stored between them."""
+
 IN_HALVES = {name: Way(kernel) for name, kernel in HALVES.items()}
 
 FEW_OUTPUTS = PANEL // 2
@@ -201,6 +206,12 @@ class Filter:
     def depthwise(self) -> bool:
         """Whether there is nothing to add up over channels."""
         return self.shape[1] == 1 < self.groups
+
+    @property
+    def in_bf16(self) -> bool:
+        """Whether a depthwise kernel of bfloat16 computes it."""
+        outs, _, high, wide = self.shape
+        return outs == self.groups and high * wide <= TAPS
 
     def way(
         self,
@@ -343,7 +354,7 @@ class Filter:
         outs, ins, high, wide = self.shape
         groups = self.groups
         packs: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-            "depthwise": packing.depthwise_weights,
+            **dict.fromkeys(("depthwise", DEPTHWISE_BF16.kernel), packing.depthwise_weights),
             CONV: lambda w: packing.conv_weights(w, groups),
             **dict.fromkeys(HALVES.values(), lambda w: packing.pack_paired_conv_weights(w, groups)),
             DOTS: packing.dot_weights,
@@ -388,9 +399,15 @@ class Convolution(Family):
         return sum(own.weights.size for own in self.filters)
 
     def in_halves(self) -> Convolution | None:
-        """The same on the type of its weights, of two bytes; None where there are too few channels for products of pairs."""
-        few = any(own.depthwise or own.shape[1] < LEAST_INPUTS for own in self.filters)
-        return None if few else replace(self, halves=type_suffix(self.filters[0].weights.dtype))
+        """The same on the type of its weights, of two bytes; None where there are too few channels for products of pairs, and
+        no kernel of single ones.
+        """
+        halves = type_suffix(self.filters[0].weights.dtype)
+        suits = all(
+            own.in_bf16 if own.depthwise and halves == "bf16" else own.shape[1] >= LEAST_INPUTS
+            for own in self.filters
+        )
+        return replace(self, halves=halves) if suits else None
 
     def computed(self, ways: Ways, layer: str) -> Convolution:
         """The same, computed so. layer: its name."""
@@ -438,7 +455,8 @@ class Convolution(Family):
 
     def _way(self, part: Part, step: Step, room: int) -> Way:
         if self.halves:
-            return IN_HALVES[self.halves]
+            alone = self.filters[part.number].depthwise
+            return DEPTHWISE_BF16 if alone else IN_HALVES[self.halves]
         wished = self.choice.at(len(step.phase.out)) if self.choice.variants else None
         own, images = self.filters[part.number], step.phase.images
         return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)

@@ -10,8 +10,8 @@ static void @name@(
 @end@
     const ptrdiff_t pace = s->pace;
     for (; c < end; c += CSDF_LANES) {
-        const float *const *t = s->table;
-        float *out = s->out + c;
+        const element *const *t = s->table;
+        element *out = s->out + c;
 @if fetches@
         const ptrdiff_t turn = c / CSDF_LANES % FETCHES;
         if (s->far) {
@@ -28,7 +28,7 @@ static void @name@(
         for (int32_t row = 0; row < s->rows; row++, t += @moved@) {
             const float *w = s->weights[row] + c;
 @if even@
-            const float *p = t[0] + c;
+            const element *p = t[0] + c;
 @end@
 @if fetches@
             if (s->far) {
@@ -39,7 +39,7 @@ static void @name@(
             const csdf_v w@k@ = @load@@at@@loaded@;
 @end@
 @for inputs@
-            const csdf_v x@column@ = @load@@at@@loaded@; @products@
+            const csdf_v x@column@ = @take@@at@@loaded@; @products@
 @end@
         }
     if (s->activation.kind == CSDF_CLIP) {
@@ -50,7 +50,7 @@ static void @name@(
         ALL(LEAKING)
     }
 @for each@
-        @store@out + @i@ * pace, a@i@@stored@;
+        @give@out + @i@ * pace, a@i@@stored@;
 @end@
     }
 }
