@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _OTHERS = ("plan", "pareto", "labels", "trace", "layers", "compiled_of")
 """Fields of the command that are of one processor."""
 
-_TAKEN = frozenset({"goal", "rows", "fuse", "effort", "weights", "exact", "fallback", "memory"})
+_TAKEN = frozenset(
+    {"goal", "rows", "fuse", "effort", "weights", "exact", "fallback", "memory", "tuning"}
+)
 """Options of planning that parts take."""
 
 _GOALS = "throughput", "latency"
@@ -184,12 +186,24 @@ def plan_parts(
 
 
 def _options(processors: Sequence[str], asked: Asked) -> list[PlanOptions]:
-    """The options of the parts of each processor. Raises CsdfgenError."""
+    """The options of the parts of each processor; a tuning file is for those whose kernels were measured. Raises CsdfgenError."""
     from csdfgen.goals.choice import run_options
+    from csdfgen.tuning.file import describe_machine, read_tuning
 
-    given = {name: one for name, one in asked.given.items() if name != "goal"}
-    return [
+    given = {name: one for name, one in asked.given.items() if name not in ("goal", "tuning")}
+    found = [
         run_options({"result": "stored", **given, **planning_options(one)}) for one in processors
+    ]
+    tuning = asked.given.get("tuning", "")
+    if not tuning:
+        return found
+    machines = [describe_machine(choose_backend(one)) for one in found]
+    measured = read_tuning(tuning, words=".*").machine
+    if measured not in machines:
+        read_tuning(tuning, machines[0], ".*")  # reports why
+    return [
+        replace(one, tuning=tuning) if machine == measured else one
+        for one, machine in zip(found, machines, strict=True)
     ]
 
 

@@ -29,6 +29,8 @@ from csdfgen.backends.cuda import devices
 from csdfgen.backends.cuda.driver import Cuda
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.registry import choose_backend
+from csdfgen.cli.mapped import _options
+from csdfgen.cli.options import Asked
 from csdfgen.dataflow.graph import add_serial_loops, repetition_vector
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.choice import choose_plan, run_options
@@ -37,6 +39,7 @@ from csdfgen.goals.mapping_search import Search
 from csdfgen.model.network import Layer, Network
 from csdfgen.planning.mapped import MappedPlan, check_mapped, find_branches, plan_mapped
 from csdfgen.planning.mapped_graph import build_mapped_graph
+from csdfgen.tuning.file import Tuning, describe_machine, write_tuning
 from csdfgen.tuning.processors import Times, measure_processors
 from runtime.mapped import MappedProgram, join_images, split_images
 from schedules.throughput import throughput
@@ -44,6 +47,7 @@ from sdf3_bridge import encode_name, sdf3xml
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emulated_cuda import COMPILER, Emulated
+from tests.native_steps import compiler_missing
 from tests.opencl_device import device_missing
 from tests.random_networks import branched_networks, models
 from tests.small_models import residual_classifier
@@ -555,6 +559,19 @@ def test_the_command(call: Call, tmp_path: Path) -> None:
         (("--map", "auto:numpy=64"), "no mapping fits"),
     ):
         assert why in refused(call("run", "m.onnx", *more))
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_a_tuning_file_is_for_the_kernels_that_were_measured(call: Call, tmp_path: Path) -> None:
+    onnx.save(residual_classifier(), tmp_path / "m.onnx")
+    machine = describe_machine(choose_backend(run_options({"backend": "native"})))
+    for name, one in ("here", machine), ("other", replace(machine, cpu="Z80")):
+        write_tuning(tmp_path / f"{name}.json", Tuning(one, 1e-6, {}))
+    asked = Asked({"tuning": str(tmp_path / "here.json")})
+    assert [bool(one.tuning) for one in _options(("numpy", "native"), asked)] == [False, True]
+    command = "run", "m.onnx", "--map", "conv2=numpy", "--check", "--tuning"
+    assert "equal" in call(*command, "here.json").out
+    assert "was measured on 'Z80'" in refused(call(*command, "other.json"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of Windows are others")
