@@ -178,9 +178,13 @@ class _Run:
 
     def _run_piece(self, piece: int) -> bool:
         """Push some rows; False if there are none."""
-        if self.interrupted and isinstance(self.source, MicrophoneSource):
-            return False
         at = self.stream.rows_in[self.name]
+        if self.interrupted:
+            if isinstance(self.source, MicrophoneSource):
+                return False
+            if self.place:
+                self._keep(self.place)
+            raise KeyboardInterrupt(self._describe_way_on(at))
         rows = _read(self.source, at, piece, self.strips[self.number].read)
         start = perf_counter()
         if not rows.shape[self.tensor.row_axis or 0]:
@@ -189,10 +193,8 @@ class _Run:
         done, now = self.stream.rows_in[self.name], perf_counter()
         self.figures.rows += done - at
         self.figures.longest = max(self.figures.longest, now - start)
-        if self.place and (self.interrupted or now - self.kept > _EVERY):
+        if self.place and now - self.kept > _EVERY:
             self._keep(self.place)
-        if self.interrupted and not isinstance(self.source, MicrophoneSource):
-            raise KeyboardInterrupt(self._describe_way_on(done))
         if now - self.shown > _SHOWN:
             self._show(done, now)
         return True
