@@ -65,21 +65,17 @@ def _list_plans(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
     return found
 
 
-def _list_ends(plan: StreamPlan, heights: Sequence[int]) -> dict[int, Plan]:
-    """Plans by which images of these heights end, those that the network takes, once for each place in a turn: the lowest one
-    with the places of others, as none of their last firings reaches rows in front of the image.
+def _list_ends(plan: StreamPlan, heights: range) -> dict[int, Plan]:
+    """Plans by which images of these heights end, once for each place in a turn: the lowest one that the network takes with the
+    places of others, as none of their last firings reaches rows in front of the image.
     """
-    taken = dict[int, int]()
-    for rows in heights:
-        with suppress(CsdfgenError):
-            if rows % plan.turn not in taken and plan.read_network(rows):
-                taken[rows % plan.turn] = rows
-    found = dict[int, Plan]()
-    for low in taken.values():
-        if low not in found:
-            step = plan.aligned * plan.period
-            alike = [one for one in taken.values() if (one - low) % step == 0]
-            found |= zip(alike, plan.endings(low, alike), strict=True)
+    step, taken, found = plan.aligned * plan.period, set[int](), dict[int, Plan]()
+    for low in heights:
+        if low % step not in taken:
+            alike = range(low, min(low + plan.turn, heights.stop), step)
+            with suppress(CsdfgenError):
+                found |= zip(alike, plan.endings(low, alike), strict=True)
+                taken.add(low % step)
     return found
 
 
