@@ -210,7 +210,7 @@ def test_zeros_keep_their_sign(form: str) -> None:
 
 @FORMS
 def test_planes_and_few_channels(form: str) -> None:
-    """Planes are pieces; a layer of few channels is widened."""
+    """Planes are pieces; one of few channels is widened."""
     rng = np.random.default_rng(2)
     weights = {"w": random(form, rng, 9, 20, 3, 3, 2)}
     for kind in ("direct", "odd", "few"):
@@ -275,6 +275,26 @@ def test_depthwise_layers_of_bfloat16(
     assert len(np.unique(found[0])) > 10
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+@HERE
+@pytest.mark.parametrize(
+    "layer", [(3, 20, 3, 2), (3, 33, 7, 2), (1, 16, 8, 1), (12, 7, 2, 1)], ids=str
+)
+def test_few_channels_of_bfloat16_are_pairs_across_taps(
+    machine: str, layer: tuple[int, int, int, int]
+) -> None:
+    """First layers: windows that see padding at the left or right, and windows that are one run a row."""
+    ins, outs, size, stride = layer
+    rng, form = np.random.default_rng(sum(layer)), "bfloat16"
+    x = random(form, rng, 1, ins, 17, 18)
+    given = {"w": random(form, rng, outs, ins, size, size), "b": random(form, rng, outs)}
+    node = helper.make_node(
+        "Conv", ["x", "w", "b"], ["c"], pads=[size // 2] * 4,
+        kernel_shape=[size] * 2, strides=[stride] * 2,
+    )  # fmt: skip
+    relu = helper.make_node("Relu", ["c"], ["y"])
+    check(form, csdfgen.load(graph(form, [node, relu], x, given)), x, machine, (1, 3, "whole"))
 
 
 SUITS = "bf16_suits", "f16_suits"

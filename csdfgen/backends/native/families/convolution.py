@@ -211,7 +211,7 @@ class Filter:
     def in_bf16(self) -> bool:
         """Whether a depthwise kernel of bfloat16 computes it."""
         outs, _, high, wide = self.shape
-        return outs == self.groups and high * wide <= TAPS
+        return self.depthwise and outs == self.groups and high * wide <= TAPS
 
     def way(
         self,
@@ -369,7 +369,10 @@ class Filter:
             ins * groups, outs, groups, high, wide, *self.stride, *self.dilation, self.left,
             Activation(*self.activation), int(way.at_points),
         )  # fmt: skip
-        return Packed(made, packs[way.kernel](self.taps), bias)
+        taps = self.taps
+        if way.runs:
+            taps = taps.transpose(0, 3, 1, 2).reshape(outs, wide * ins, high, 1)
+        return Packed(made, packs[way.kernel](taps), bias)
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -404,7 +407,7 @@ class Convolution(Family):
         """
         halves = type_suffix(self.filters[0].weights.dtype)
         suits = all(
-            own.in_bf16 if own.depthwise and halves == "bf16" else own.shape[1] >= LEAST_INPUTS
+            own.shape[1] >= LEAST_INPUTS or (halves == "bf16" and (own.in_bf16 or self._joins(own)))
             for own in self.filters
         )
         return replace(self, halves=halves) if suits else None
@@ -534,8 +537,13 @@ class Convolution(Family):
                 apart * part.stride[1],
             )
             joins = way.kernel == CONV and not sums and own.has_runs(self.layout.width)
-            for one in split_into_runs(whole, images) if joins else (whole,):
-                if one.sliding.ins > own.sliding.ins and self._suits_dots(own, one.sliding):
+            joins = joins or (bool(self.halves) and self._joins(own))
+            size = target.format.itemsize
+            for one in split_into_runs(whole, images, size) if joins else (whole,):
+                runs = one.sliding.ins > own.sliding.ins
+                if self.halves:
+                    way = replace(way, runs=runs)
+                elif runs and self._suits_dots(own, one.sliding):
                     way = BY_DOTS
                 packed = self.packed(part.number, way).with_windows(one.sliding)
                 if sums:
@@ -560,6 +568,12 @@ class Convolution(Family):
                 )  # fmt: skip
                 found.append(instruction(f"{way.kernel}_of", made))
         return found
+
+    def _joins(self, own: Filter) -> bool:
+        """Whether the few input channels of a filter on two bytes are pairs across the taps of a row."""
+        _, ins, _, wide = own.shape
+        few = own.groups == 1 and ins < LEAST_INPUTS <= 2 * ins * wide
+        return few and wide > 1 == own.dilation[1] and isinstance(self.layout, Map)
 
     def _suits_dots(self, own: Filter, sliding: Sliding) -> bool:
         """Whether sums of windows that are runs are computed in vectors along them."""

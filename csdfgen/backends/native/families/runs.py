@@ -44,15 +44,17 @@ class Windows:
     pace: int
 
 
-def split_into_runs(whole: Windows, images: int = 1) -> list[Windows]:
-    """The same outputs, those whose windows are runs apart from the others. images: that rows are of."""
+def split_into_runs(whole: Windows, images: int = 1, size: int = FLOAT) -> list[Windows]:
+    """The same outputs, those whose windows are runs apart from the others. images: that rows are of; size: bytes of an
+    element, of floats for a signal.
+    """
     own = whole.sliding
     (table, pixel, _), *others = whole.sources
     if others or table is None or pixel != own.ins:
         return [whole]
     if whole.width == whole.columns == 1:
-        return [whole] if images > 1 else _of_signal(whole, table)
-    return _of_map(whole, table)
+        return [whole] if images > 1 or size != FLOAT else _of_signal(whole, table)
+    return _of_map(whole, table, size)
 
 
 def _of_signal(whole: Windows, table: Table) -> list[Windows]:
@@ -94,7 +96,7 @@ def _of_signal(whole: Windows, table: Table) -> list[Windows]:
     return found
 
 
-def _of_map(whole: Windows, table: Table) -> list[Windows]:
+def _of_map(whole: Windows, table: Table, size: int) -> list[Windows]:
     """Rows of several pixels."""
     own = whole.sliding
     (down, along), run = own.stride, own.wide * own.ins
@@ -105,13 +107,13 @@ def _of_map(whole: Windows, table: Table) -> list[Windows]:
         return [whole]
 
     def part(start: int, stop: int) -> Windows:
-        written = [at + FLOAT * start * whole.pace for at in whole.written]
+        written = [at + size * start * whole.pace for at in whole.written]
         left = own.left - start * along
         return replace(
             whole, sliding=replace(own, left=left), written=written, columns=stop - start
         )
 
-    shift = FLOAT * (low * along - own.left) * own.ins
+    shift = size * (low * along - own.left) * own.ins
     inner = replace(
         part(low, high),
         sliding=Sliding(run, own.high, 1, (down, 1), (own.dilation[0], 1), 0),

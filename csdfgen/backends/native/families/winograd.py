@@ -41,8 +41,8 @@ GAIN = 1.05
 @dataclass(frozen=True)
 class Way:
     """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, how many input
-    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most), and whether its weights
-    are those at points, which are more.
+    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most), whether its weights
+    are those at points, which are more, and whether they are those of runs (`families.runs`), of pairs across taps.
     """
 
     kernel: str
@@ -50,6 +50,7 @@ class Way:
     tile: int = 0
     some: int = 0
     at_points: bool = False
+    runs: bool = False
 
 
 PLAIN = Way(CONV)
