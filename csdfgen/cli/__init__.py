@@ -45,10 +45,10 @@ class _WarningList(logging.Handler):
 
 
 class _Waits(logging.Handler):
-    """Says at once that a long wait begins, where no progress bar says it."""
+    """Says at once that a long wait begins, where no progress bar shows it (`terminal.show_progress`)."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not sys.stderr.isatty():
+        if not vars(record).get("done"):
             _complain(record.getMessage())
 
 

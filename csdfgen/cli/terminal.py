@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,7 +115,9 @@ def _cell(value: Cell) -> str | Text:
 
 @contextlib.contextmanager
 def show_progress() -> Iterator[Progress]:
-    """A progress bar on stderr while the block runs, if stderr is a terminal; it is erased at the end."""
+    """A progress bar on stderr while the block runs, if stderr is a terminal, which shows long waits, too; it is erased at
+    the end.
+    """
     if not sys.stderr.isatty():
         yield lambda what, done=0, total=None: None
         return
@@ -132,4 +135,13 @@ def show_progress() -> Iterator[Progress]:
         def progress(what: str, done: int = 0, total: int | None = None) -> None:
             shown.update(task, description=what, completed=done, total=total)
 
-        yield progress
+        def show_wait(record: logging.LogRecord) -> bool:
+            progress(record.getMessage(), vars(record).get("done", 0), vars(record).get("total"))
+            return False
+
+        waits = logging.getLogger("csdfgen.waits")
+        waits.addFilter(show_wait)
+        try:
+            yield progress
+        finally:
+            waits.removeFilter(show_wait)

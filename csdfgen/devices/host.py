@@ -44,7 +44,6 @@ def host_profile() -> DeviceProfile:
                 return read_profile(path)
             except InputError:  # damaged: measured again
                 path.unlink(missing_ok=True)
-        _WAITS.info("measuring the kernels once, about 10 s")
         made = profile_to_toml(_measured(kernels.name, kernels.code)).encode()
         write_bytes(path, made, private=True)
         use(path)
@@ -54,12 +53,14 @@ def host_profile() -> DeviceProfile:
 
 def _measured(backend: str, code: str) -> DeviceProfile:
     """Measure the built-in layers."""
-    found = [
-        measure.sample_network(
+    found = []
+    models = [*samples.sample_models()]
+    for done, one in enumerate(models):
+        count = {"done": done, "total": len(models)}
+        _WAITS.info("measuring the kernels once, about 10 s", extra=count)
+        found.append(measure.sample_network(
             one.network, _HEIGHTS, _REPEATS, one.fuse, backend=backend, ways=one.ways, cached=one.cached
-        )
-        for one in samples.sample_models()
-    ]  # fmt: skip
+        ))  # fmt: skip
     today = datetime.date.today().isoformat()
     memory, processor = facts.machine()
     told = {

@@ -4,6 +4,7 @@ something is wrong.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ import pytest
 from csdfgen import __version__
 from csdfgen.cli.command import COMMANDS
 from csdfgen.cli.doctor import second_owners
+from csdfgen.cli.terminal import show_progress
 from csdfgen.dataflow import graph_json
 from csdfgen.devices import boards
 from csdfgen.files import TAKEN_BY
@@ -721,7 +723,9 @@ def test_nothing_but_results_reaches_a_pipe(csdfgen: Any, tmp_path: Path) -> Non
 
 def test_a_long_wait_is_one_line_at_once(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def waiting() -> list[Any]:
-        logging.getLogger("csdfgen.waits").info("compiling kernels once, about 40 s")
+        for done in range(2):
+            waits = logging.getLogger("csdfgen.waits")
+            waits.info("compiling kernels once, about 40 s", extra={"done": done, "total": 2})
         print("then", file=sys.stderr)
         return []
 
@@ -729,6 +733,18 @@ def test_a_long_wait_is_one_line_at_once(csdfgen: Any, monkeypatch: pytest.Monke
     done = csdfgen("doctor", "--json")
     assert done.json == {"findings": []}
     assert done.err == "compiling kernels once, about 40 s\nthen\n"
+
+
+def test_a_bar_shows_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    waits = logging.getLogger("csdfgen.waits")
+    monkeypatch.setattr(waits, "level", logging.INFO)
+    with show_progress():
+        waits.info("measuring kernels", extra={"done": 3, "total": 7})
+    assert "measuring kernels" in terminal.getvalue() and not waits.filters
 
 
 def test_doctor(csdfgen: Any) -> None:
