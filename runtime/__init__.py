@@ -83,7 +83,6 @@ def compile(  # shadows the builtin, which is not used here
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.streams import StreamPlan
     from runtime.session import Executable
-    from runtime.stream import StreamProgram
 
     if not isinstance(plan, StreamPlan):
         _check(plan, Plan, "csdfgen.plan")
@@ -97,6 +96,8 @@ def compile(  # shadows the builtin, which is not used here
     kernels = choose_backend(replace_backend(plan.options, backend, cl_device))
     try:
         if isinstance(plan, StreamPlan):
+            from runtime.stream import StreamProgram
+
             _refuse(taps=taps, watchers=watchers)
             return StreamProgram(plan, threads, kernels)
         return Executable(plan, taps, threads, kernels, watchers)

@@ -28,10 +28,9 @@ from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import ARITHMETIC, BFLOAT16
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.selection import fill_value
-from csdfgen.reading.caffe.net import ShapeOf
 from csdfgen.reading.fixed import WEIGHTS_NEED_NOT_BE_INPUTS, hold_constant
 from csdfgen.reading.fronts import convert_foreign
-from csdfgen.reading.input_shapes import declare_shapes
+from csdfgen.reading.input_shapes import ShapeOf, declare_shapes
 from csdfgen.reading.onnx_graph import Place, find_node
 from runtime.images import top_classes
 from runtime.steps import ALLOWED, StepDifference, StepSize, count_steps

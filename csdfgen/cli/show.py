@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csdfgen.backends.registry import choose_backend
-from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
 from csdfgen.cli.terminal import Progress, escape, format_bytes, mebibytes, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
@@ -18,7 +17,6 @@ from csdfgen.files import write_bytes, write_json
 from csdfgen.goals.choice import find_front, load_profiles, run_options
 from csdfgen.goals.facts import list_heights, schedule_facts
 from csdfgen.goals.overlap import Overlap, describe_overlap
-from csdfgen.goals.throughput import Mapped, predict_mapping
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.model.units import pluralize
@@ -27,6 +25,9 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_fixed_heights
+
+if TYPE_CHECKING:
+    from csdfgen.goals.throughput import Mapped
 
 INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder besides its plans; the index is written last."""
@@ -75,7 +76,11 @@ def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overl
 def describe_mapping(plan: Plan) -> Mapped | None:
     """What is predicted of a plan that its backend executes on several processors; None for others. Raises InputError."""
     maps = plan.mapping and choose_backend(plan.options).self_timed
-    return predict_mapping(plan, load_profiles(plan.options)) if maps else None
+    if not maps:
+        return None
+    from csdfgen.goals.throughput import predict_mapping
+
+    return predict_mapping(plan, load_profiles(plan.options))
 
 
 def show_mapped(
@@ -142,6 +147,8 @@ class Front:
         """Write a folder of plans with picture and index, or only the picture. Every file appears whole,
         the index last: where it is, nothing is missing. Raises InputError.
         """
+        from csdfgen.charts.fronts import Dot, front_chart
+
         points, first = self.points, self.points[0].plan
         times = [one["measured_ms"] / 1e3 for one in self.measured] or [None] * len(points)
         picture = front_chart(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from csdfgen.backends.registry import choose_backend
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.emission.account import Account, Demand, account_memory
-from csdfgen.emission.emit import emitted_account
 from csdfgen.emission.targets import STACK
 from csdfgen.errors import PlanError, ToolError
 from csdfgen.model.network import Network
@@ -34,6 +33,8 @@ def account_device_memory(plan: Plan, profile: DeviceProfile | None) -> Account:
     """
     if profile is None or profile.memory.parameters is None:
         return account_memory(plan)
+    from csdfgen.emission.emit import emitted_account  # all that writes C
+
     try:
         return emitted_account(plan, STACK)
     except (PlanError, ToolError):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from math import prod
 from operator import mul
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from csdfgen.backends.native.structures import POINTER, kernel_structure, type_size
 from csdfgen.backends.registry import choose_backend
-from csdfgen.emission.order import ProgramTables
-from csdfgen.emission.tables import merge_ranges
 from csdfgen.lowering.program import Program, lower_unpacked
 from csdfgen.planning.plan import Plan
-from csdfgen.program.instructions import Array, Ref, find_row_pool
+from csdfgen.program.instructions import Array, Ref, find_row_pool, merge_ranges
 from csdfgen.program.steps import Backend
+
+if TYPE_CHECKING:
+    from csdfgen.emission.order import ProgramTables  # all that writes C
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ def account_memory(
     Raises what `lower` raises.
     """
     network, parameters = plan.network, plan.figures["parameters"]
-    if isinstance(made, ProgramTables):
-        constants, program = made.blob.size, made.size
-    else:
-        made = made or lower_unpacked(plan, kernels or choose_backend(plan.options))
+    made = made or lower_unpacked(plan, kernels or choose_backend(plan.options))
+    if isinstance(made, Program):
         constants = sum(high - low for low, high in merge_ranges(made.constants.used))
         program = _size(made)
-    if isinstance(made, ProgramTables) and made.endless:
+    else:
+        constants, program = made.blob.size, made.size
+    if not isinstance(made, Program) and made.endless:
         rows = [one.tensor.row_elements * one.tensor.itemsize for one in made.arguments]
         outputs = sum(size for size, one in zip(rows, made.arguments, strict=True) if one.output)
         held = made.loop.held if made.loop is not None else ()

@@ -47,6 +47,7 @@ from csdfgen.program.instructions import (
     Ref,
     find_kernel,
     find_row_pool,
+    merge_ranges,
 )
 
 _WORD = 8
@@ -135,24 +136,6 @@ class Blob:
         block = self._constants.block(low)
         values: np.ndarray = block.values[low - block.start : high - block.start]
         return values.data
-
-
-def merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ranges, with overlapping ones merged.
-
-    >>> list(merge_ranges([(8, 12), (0, 4), (10, 20), (4, 6)]))
-    [(0, 4), (4, 6), (8, 20)]
-    """
-    begin = end = None
-    for low, high in sorted(set(ranges)):
-        if begin is None or end is None or low >= end:
-            if begin is not None and end is not None:
-                yield begin, end
-            begin, end = low, high
-        else:
-            end = max(end, high)
-    if begin is not None and end is not None:
-        yield begin, end
 
 
 # Pools --------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.emission.account import account_memory
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.batching.choice import make_table, plan_for_request, repeat_request
 from csdfgen.goals.constants import price_constants
 from csdfgen.goals.facts import describe_holders
 from csdfgen.goals.heights import (
@@ -37,7 +36,6 @@ from csdfgen.goals.heights import (
 )
 from csdfgen.goals.peaks import lower, lower_peak
 from csdfgen.goals.search import Planner, Progress, Search
-from csdfgen.goals.throughput import plan_processors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 from csdfgen.model.units import format_size, format_time, parse_size
@@ -111,6 +109,8 @@ def plan(
                 f"{option('requests', images)} chooses what {option('frames', given['frames'])} gives; leave one of "
                 "them out"
             )
+        from csdfgen.goals.batching.choice import repeat_request
+
         network = repeat_request(network, images)
         given |= {
             "frames": images,
@@ -166,6 +166,8 @@ def make_plan_table(
     progress: Progress | None = None,
 ) -> PlanTable:
     """The same as `plan_table` by options; budgets in bytes, 0 for no limit. Raises as `plan_table`."""
+    from csdfgen.goals.batching.choice import make_table
+
     one_image = partial(finish_plan, progress=progress)
     return make_table(_prepared(network, options), requests, budgets, one_image, progress)
 
@@ -240,6 +242,8 @@ def choose_plan(
     with heed_interrupts():
         prepared = _prepared(network, options, kernels)
         if options.batching:
+            from csdfgen.goals.batching.choice import plan_for_request
+
             one_image = partial(finish_plan, planner=planner, progress=progress)
             made = plan_for_request(prepared, one_image, progress, cost)
         else:
@@ -296,6 +300,8 @@ def finish_plan(
 def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
     options = prepared.options
     if options.goal == "throughput":
+        from csdfgen.goals.throughput import plan_processors
+
         one_image = partial(_of_one_order, planner=planner, progress=progress)
         return plan_processors(prepared, one_image, load_profiles(options, prepared.kernels))
     if not options.fast:

@@ -6,7 +6,6 @@ Names come from untrusted files: they are kept on one line, cut if they are long
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from importlib import import_module
 from types import MappingProxyType
 
@@ -141,6 +140,8 @@ def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     >>> html_table("Network <x>", [("layers", 1200)]).replace(_WRAPPED, "...")
     '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td style="...">1,200</td></tr></table>'
     """
+    from html import escape  # a table of all entities
+
     body = "".join(
         f'<tr><th>{escape(shorten_name(word))}</th><td style="{_WRAPPED}">{escape(_shown(fact))}</td></tr>'
         for word, fact in _known(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from csdfgen.model.network import Layer
@@ -58,12 +59,12 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 
 
-_ON_INTEGERS: Mapping[str, Operator] = MappingProxyType(
-    {name: make_integer_operator(operator, OPERATORS) for name, operator in OPERATORS.items()}
-)
-"""The same operators for layers that store integers."""
+@cache
+def _on_integers(name: str) -> Operator:
+    """The same operator for layers that store integers."""
+    return make_integer_operator(OPERATORS[name], OPERATORS)
 
 
 def get_operator(layer: Layer) -> Operator:
     """The record of a layer's operator, as the layer stores what it reads and writes."""
-    return (OPERATORS if layer.stored is None else _ON_INTEGERS)[layer.op_type]
+    return OPERATORS[layer.op_type] if layer.stored is None else _on_integers(layer.op_type)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import runtime
-from csdfgen.devices.measure import choose_clock
 from csdfgen.devices.work import phase_works
 from csdfgen.phases.conversion import describe_function
 from csdfgen.planning.plan import Plan
@@ -62,6 +61,8 @@ def time_firings(
 
     Raises what `runtime.compile` and a program raise.
     """
+    from csdfgen.devices.measure import choose_clock
+
     program, clock = runtime.compile(plan, threads=threads), choose_clock(threads)
     frames = sorted(
         (program.time_firings(dict(feeds), clock) for _ in range(repeats + 1)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache, wraps
 from math import prod
@@ -426,3 +426,21 @@ def address_bounds(values: np.ndarray) -> tuple[int, int]:
     reach = [(size - 1) * step for size, step in zip(values.shape, values.strides, strict=True)]
     low = at + sum(step for step in reach if step < 0)
     return low, low + sum(map(abs, reach)) + values.itemsize
+
+
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges, with overlapping ones merged.
+
+    >>> list(merge_ranges([(8, 12), (0, 4), (10, 20), (4, 6)]))
+    [(0, 4), (4, 6), (8, 20)]
+    """
+    begin = end = None
+    for low, high in sorted(set(ranges)):
+        if begin is None or end is None or low >= end:
+            if begin is not None and end is not None:
+                yield begin, end
+            begin, end = low, high
+        else:
+            end = max(end, high)
+    if begin is not None and end is not None:
+        yield begin, end

@@ -15,11 +15,15 @@ import onnx
 
 from csdfgen.errors import ModelError, prefix_errors
 from csdfgen.files import CAFFE, CAFFE_WEIGHTS, split_model
-from csdfgen.reading import pytorch
-from csdfgen.reading.caffe.net import ShapeOf, find_weights, read_net
-from csdfgen.reading.input_shapes import AskedShapes, resolve_wanted_shapes
+from csdfgen.reading.input_shapes import AskedShapes, ShapeOf, resolve_wanted_shapes
 from csdfgen.reading.onnx_file import from_proto, read_file
 from csdfgen.reading.zoo import build, is_zoo_name
+
+
+def _convert_pytorch(path: Path) -> onnx.ModelProto:
+    from csdfgen.reading.pytorch import export_file
+
+    return export_file(path)
 
 
 def _convert_tflite(path: Path) -> onnx.ModelProto:
@@ -29,7 +33,7 @@ def _convert_tflite(path: Path) -> onnx.ModelProto:
     return read_model(path)
 
 
-_CONVERTED = {".pt2": pytorch.export_file, ".tflite": _convert_tflite}
+_CONVERTED = {".pt2": _convert_pytorch, ".tflite": _convert_tflite}
 """Suffix -> what makes ONNX of such a file."""
 
 
@@ -44,6 +48,8 @@ def convert_foreign(source: str | os.PathLike[str], sized: ShapeOf) -> onnx.Mode
         return None
     if len(files) == 1:
         return _CONVERTED[files[0].suffix.lower()](*files)
+    from csdfgen.reading.caffe.net import read_net
+
     text, weights = files
     return read_net(text, weights, sized)
 
@@ -59,6 +65,8 @@ def find_model_files(source: str) -> tuple[Path, ...] | None:
     if suffix == CAFFE_WEIGHTS:
         raise ModelError("has the weights of a network of Caffe; give its .prototxt")
     if suffix == CAFFE and len(parts) == 1 and parts[0].is_file():
+        from csdfgen.reading.caffe.net import find_weights
+
         parts.append(find_weights(parts[0]))
     if suffix == CAFFE and len(parts) == 1:
         raise ModelError(

@@ -21,7 +21,6 @@ from csdfgen.files import quote
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT
-from csdfgen.reading.caffe.net import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_RANK
@@ -32,6 +31,9 @@ AskedShape = Sequence[int] | str
 
 AskedShapes = Mapping[str, AskedShape] | AskedShape
 """Shapes by the name of their input; where there is one input, also its shape alone."""
+
+ShapeOf = Callable[[str, Shape | None], Shape | None]
+"""(name of an input, the shape that the file declares, None for none) -> the shape that it gets."""
 
 _EXAMPLE_SIZES = (1, 3, 224, 224)
 """A shape such as may be asked for."""

@@ -6,7 +6,7 @@ tensors of their own. Layers of losses are left out, so that the network ends in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -16,12 +16,12 @@ from csdfgen.errors import ModelError, shape_option
 from csdfgen.reading.caffe.layers import RECIPES, REFUSED, Layer, Nodes, Value
 from csdfgen.reading.caffe.text import MAX_INT, Message, parse
 from csdfgen.reading.caffe.weights import Blobs, read_weights
+from csdfgen.reading.input_shapes import ShapeOf
 from csdfgen.reading.onnx_file import check_file, label
 from csdfgen.reading.onnx_tensor import MAX_RANK
 
 Shape = tuple[int, ...]
-ShapeOf = Callable[[str, Shape | None], Shape | None]
-"""(name of an input, the shape that the file declares, None for none) -> the shape that it gets."""
+
 MAX_TEXT = 2**22
 """Bytes of a .prototxt; that of resnet152 has 2**17."""
 
