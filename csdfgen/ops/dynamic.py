@@ -7,15 +7,18 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 from onnx import TensorProto
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Node
-from csdfgen.ops._operands import check_word
+from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.ops._operands import check_word, normalize_axis
 from csdfgen.ops.base import MICROSOFT, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed_operator, require
+from csdfgen.ops.quantizing import DEQUANTIZE
 from csdfgen.ops.recurrent import ATTRIBUTES
 
 Results = Iterable[Operand | None]
@@ -54,6 +57,36 @@ def _to_float(make: Composition, node: Node) -> Results:
     product = _product(make, x, weights, (scales[0], scales[1]), zero_points)
     bias = node.operand(6)
     return [product if bias is None else make("Add", product, bias)]
+
+
+def _dequantized(make: Composition, node: Node) -> Results:
+    """Of a scale or zero point that is computed, as by DynamicQuantizeLinear."""
+    x, scale, zero = require(node, 0), require(node, 1), node.operand(2)
+    if scale.dtype != "float32":
+        raise ModelError(f"a computed scale is {scale.dtype}; float32 is supported")
+    values = make("Cast", x, to=TensorProto.FLOAT)
+    if zero is not None:
+        moved = make("Cast", zero, to=TensorProto.FLOAT)
+        values = make("Sub", values, _spread(make, node, moved))
+    return [make("Mul", values, _spread(make, node, scale))]
+
+
+def _spread(make: Composition, node: Node, array: Operand) -> Operand:
+    """One number, one for each index of an axis, or one for each block of them, in a shape that broadcasts."""
+    shape, block = require(node, 0).shape, int(node.attributes.get("block_size", 0))
+    if prod(array.shape) == 1:
+        return make.reshaped(array, ())
+    axis = normalize_axis(int(node.attributes.get("axis", 1)), len(shape))
+    if block:
+        return make("Gather", array, np.arange(shape[axis]) // block, axis=axis)
+    return make.reshaped(array, (*array.shape, *(1,) * (len(shape) - 1 - axis)))
+
+
+def _dequantized_parts(node: Node) -> tuple[Layer, ...]:
+    if any(isinstance(node.operand(k), Tensor) for k in (1, 2)):
+        make = Composition(node)
+        return make.written(_dequantized(make, node))
+    return (DEQUANTIZE.build(node),)
 
 
 # LSTM ---------------------------------------------------------------------------------------------
@@ -119,6 +152,7 @@ def _one_direction(
 
 
 OPERATORS: tuple[Operator, ...] = (
+    replace(DEQUANTIZE, parts=_dequantized_parts, constant_inputs=frozenset()),
     composed_operator(
         "DynamicQuantizeMatMul",
         _matmul,

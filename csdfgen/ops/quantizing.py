@@ -231,9 +231,11 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     return calls
 
 
+DEQUANTIZE = replace(_DEQUANTIZE, build=_build_dequantize)
+
 OPERATORS: tuple[Operator, ...] = (
     replace(_QUANTIZE, build=_build_quantize),
-    replace(_DEQUANTIZE, build=_build_dequantize),
+    DEQUANTIZE,
     Operator(
         "DynamicQuantizeLinear",
         build=_build_dynamic,

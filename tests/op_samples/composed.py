@@ -540,6 +540,8 @@ def _dynamic() -> list[Sample]:
         )
     return [
         *lstm,
+        _sample("DequantizeLinear", byte, Arg((), None, low=0.1, high=0.2), np.array(9, np.uint8)),
+        _sample("DequantizeLinear", byte, Arg((8,), None, low=0.1, high=0.2), axis=-1),
         _sample("DynamicQuantizeMatMul", two, weights(8, 5), scale),
         _sample("DynamicQuantizeMatMul", two, weights(8, 5), scales, np.zeros(5, np.int8)),
         _sample("DynamicQuantizeMatMul", x, weights(8, 5), scale, zero, numbers(5)),
