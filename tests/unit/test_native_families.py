@@ -126,6 +126,10 @@ def image(rng: np.random.Generator, channels: int) -> Arg:
     return Arg((1, channels, *integers(rng, 7, 15)), 2)
 
 
+def planes(rng: np.random.Generator, channels: int) -> Arg:
+    return Arg((1, channels, *integers(rng, 5, 10, 3)), 2)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_convolution(seed: int) -> None:
     """Also those with fewer products, with a workspace for all tiles and for few."""
@@ -349,11 +353,13 @@ def test_the_same_step_is_always_computed_alike() -> None:
     assert all(way.workspace <= 20_000 * k for k, way in enumerate(ways))
 
 
+@pytest.mark.parametrize("of", [image, planes])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transposed_convolution(seed: int) -> None:
+def test_transposed_convolution(seed: int, of: Callable[[np.random.Generator, int], Arg]) -> None:
     """Kernels no smaller than their strides; those that leave outputs out are numpy's, translated."""
     rng = np.random.default_rng(seed)
-    groups, strides = int(rng.choice([1, 1, 2, 3])), integers(rng, 1, 4)
+    sides = 2 if of is image else 3
+    groups, strides = int(rng.choice([1, 1, 2, 3])), integers(rng, 1, 4, sides)
     kernel = [s + int(rng.integers(0, 3)) for s in strides]
     ins, outs = integers(rng, 1, 20)
     weights = rng.standard_normal((groups * ins, outs, *kernel)).astype(np.float32)
@@ -362,10 +368,9 @@ def test_transposed_convolution(seed: int) -> None:
         given["pads"] = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
     if seed % 2:
         given["output_padding"] = [int(rng.integers(0, s)) for s in strides]
-    inputs = (image(rng, groups * ins), weights, rng.standard_normal(groups * outs).astype("f"))
-    check(
-        Sample("ConvTranspose", inputs, given), rng, {"conv_of", "winograd_row_of", "depthwise_of"}
-    )
+    inputs = (of(rng, groups * ins), weights, rng.standard_normal(groups * outs).astype("f"))
+    kernels = {"conv_of", "conv_dots_of", "winograd_row_of", "depthwise_of"}
+    check(Sample("ConvTranspose", inputs, given), rng, kernels)
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
@@ -390,10 +395,6 @@ def test_residues_of_rows_are_channels(kernel: int, pad: int, surplus: int, dila
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert native.count == stride + stride * (layer.output.shape[-1] % stride)
     check(sample, rng, {"conv_of", "conv_dots_of"})
-
-
-def planes(rng: np.random.Generator, channels: int) -> Arg:
-    return Arg((1, channels, *integers(rng, 5, 10, 3)), 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -481,6 +482,20 @@ def test_pool(seed: int, op_type: str, of: Callable[[np.random.Generator, int], 
         given["count_include_pad"] = int(rng.integers(0, 2))
     channels = int(rng.integers(1, 40))
     check(Sample(op_type, (of(rng, channels),), given, 22), rng, {"pool_of"})
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "columns"),
+    [(1, 9, 1, 40), (3, 5, 2, 40), (40, 5, 1, 300), (300, 13, 1, 20), (2, 70, 1, 75)],
+)
+def test_pools_of_lines(
+    op_type: str, channels: int, kernel: int, stride: int, columns: int
+) -> None:
+    """Windows that overlap, or see few channels: rows first, in parts where a line has no room for all columns."""
+    given = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [kernel // 2] * 4}
+    arg = Arg((1, channels, 8, columns), 2)
+    check(Sample(op_type, (arg,), given, 22), np.random.default_rng(kernel), {"pool_of"})
 
 
 @pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])

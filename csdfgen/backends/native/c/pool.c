@@ -5,7 +5,10 @@
  */
 #include "products.h"
 
-enum { TAPS = 64 }; /* of a table */
+enum {
+    TAPS = 64,                             /* of a table */
+    LINE = CSDF_LANES > 1 ? 8192 : 1024 /* floats of a line of windows: on the stack */
+};
 
 /* Pixels to be folded into `out`, which has what came before unless it begins. In the last fold the
  * result is divided by the number of values and activated; `by` is NULL in all others.
@@ -99,7 +102,8 @@ static void fold(taps *t, int32_t average)
     t->begins = 0;
 }
 
-void csdf_pool(const csdf_pool_step *step)
+/* Windows of one output pixel after the other. */
+static void by_pixel(const csdf_pool_step *step)
 {
     const csdf_source *from = &step->source;
     const int32_t ends = step->end && (step->average || step->activation.kind != CSDF_NONE);
@@ -127,6 +131,80 @@ void csdf_pool(const csdf_pool_step *step)
             }
             if (t.count || t.begins || ends)
                 fold(&t, step->average);
+        }
+}
+
+/* `n` output pixels of a row from column `first` on: windows become lines of one row, whose columns see `span` pixels,
+ * and these the output. */
+static void by_line(const csdf_pool_step *step, int32_t row, int32_t first, int32_t n, int32_t span)
+{
+    float line[LINE];
+    const csdf_source *from = &step->source;
+    const ptrdiff_t channels = from->channels;
+    const int32_t left = first * step->stride_w - step->pad_left, low = most(0, -left);
+    const int32_t high = most(low, least(span, step->width - left));
+    const float none = step->average ? 0.0f : -3.402823466e38f;
+    taps t;
+    for (ptrdiff_t k = 0; k < low * channels; k++)
+        line[k] = none;
+    for (ptrdiff_t k = high * channels; k < span * channels; k++)
+        line[k] = none;
+    t.channels = (high - low) * from->channels;
+    t.out = line + low * channels;
+    t.count = 0;
+    t.begins = 1;
+    t.by = NULL;
+    for (int32_t y = 0; y < step->kernel_h; y++) {
+        const float *at = from->rows[row * step->stride_h + y * step->dilation_h];
+        if (at) {
+            t.at[t.count++] = at + (left + low) * channels;
+            if (t.count == TAPS)
+                fold(&t, step->average);
+        }
+    }
+    if (t.count || t.begins)
+        fold(&t, step->average);
+    /* output pixels at once where one follows the other, and a column counts what the one before does */
+    for (int32_t x = 0, some; x < n; x += some) {
+        const int32_t *seen = step->columns_seen + first + x;
+        some = 1;
+        if (step->stride_w == 1 && step->stride == channels)
+            while (x + some < n && (!step->average || seen[some] == *seen))
+                some++;
+        t.channels = some * from->channels;
+        t.out = step->out[row] + (ptrdiff_t)(first + x) * step->stride;
+        t.begins = 1;
+        t.values = (float)(step->average ? step->rows_seen[row] * *seen : 1);
+        for (int32_t k = 0; k < step->kernel_w; k++) {
+            if (t.count == TAPS)
+                fold(&t, step->average);
+            t.at[t.count++] = line + (x * step->stride_w + k * step->dilation_w) * channels;
+        }
+        t.by = step->average || step->activation.kind != CSDF_NONE ? &step->activation : NULL;
+        fold(&t, step->average);
+        t.by = NULL;
+    }
+}
+
+void csdf_pool(const csdf_pool_step *step)
+{
+    const csdf_source *from = &step->source;
+    const int32_t channels = from->channels, extent = (step->kernel_w - 1) * step->dilation_w + 1;
+    const int32_t room = LINE / most(1, channels) - extent, each = least(step->columns, room / step->stride_w + 1);
+    const int32_t span = (each - 1) * step->stride_w + extent;
+    /* what both take, in vectors, of which a tap of a pixel costs three more: pixels have few channels, or windows overlap */
+    const int64_t tap = (3 + (channels + CSDF_LANES - 1) / CSDF_LANES) * CSDF_LANES;
+    const int64_t joined = step->stride_w == 1 && step->stride == channels ? channels : tap;
+    const int64_t lines = (int64_t)span * channels * (step->kernel_h + 1) + each * step->kernel_w * joined;
+    if (room < 0 || !step->begin || !step->end || from->stride != channels ||
+        lines >= (int64_t)each * step->kernel_h * step->kernel_w * tap) {
+        by_pixel(step);
+        return;
+    }
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->columns; x += each) {
+            const int32_t n = least(each, step->columns - x);
+            by_line(step, row, x, n, (n - 1) * step->stride_w + extent);
         }
 }
 

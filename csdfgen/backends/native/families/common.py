@@ -357,12 +357,16 @@ class Planes:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of planes, all in one part. high: lines of an output plane. through, down: see `Planes`."""
+    """Lines of planes, all in one part. high: lines of an output plane, from `first` on, so many lines apart. through,
+    down: see `Planes`.
+    """
 
     width: int
     high: int
     through: Window
     down: Window
+    first: int = 0
+    apart: int = 1
 
     def takes(self, step: Step) -> bool:
         return reads_volume(step)
@@ -382,7 +386,25 @@ class Lines:
         return read
 
     def written(self, part: Part, there: Sequence[int], view: View) -> list[int]:
-        return [at for plane in there for at in lines(plane, view, 0, self.high)]
+        planes = there[part.first[0] :: part.stride[0]]
+        return [at for one in planes for at in lines(one, view, self.first, self.high, self.apart)]
+
+
+@dataclass(frozen=True)
+class EachLines:
+    """Lines of planes that differ between filters. each: of every filter."""
+
+    width: int
+    each: Sequence[Lines]
+
+    def takes(self, step: Step) -> bool:
+        return reads_volume(step)
+
+    def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
+        return lambda part, reach: self.each[part.number].reader(held, there, images)(part, reach)
+
+    def written(self, part: Part, there: Sequence[int], view: View) -> list[int]:
+        return self.each[part.number].written(part, there, view)
 
 
 def read_line_offsets(

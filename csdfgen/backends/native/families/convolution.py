@@ -1,4 +1,4 @@
-"""Which convolutions have kernels? Conv, and ConvTranspose of one or two axes.
+"""Which convolutions have kernels? Conv and ConvTranspose of one to three axes.
 
 A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
 are a stride apart, and read with some of the taps. Neighbouring outputs of a row, one of each residue, may
@@ -24,8 +24,10 @@ import numpy as np
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
     FLOAT,
+    EachLines,
     Family,
     Layout,
+    Lines,
     Map,
     Part,
     Planes,
@@ -681,66 +683,88 @@ def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Re
 
 
 def transposed_convolution(layer: Layer) -> Family | None:
-    """ConvTranspose of one or two axes; None where some outputs read no input at all."""
+    """ConvTranspose, of planes line by line; None where some outputs read no input at all."""
     x = find_input(layer)
-    if x is None or len(x.shape) > 4:
+    if x is None:
         return None
     group, given = layer.attributes["group"], layer.constants[1]
     if len(given.shape) == 3:
         given = given[..., None]
-    rows, columns = (
+    *outer, columns = (
         tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top)) for w in spatial_windows(layer)
     )
+    rows: list[tuple[_Residue, ...]] = list(product(*outer))
     both = tuple(product(rows, columns))
-    if not all(down.taps and along.taps for down, along in both):
+    if not all(one.taps for axis in (*outer, columns) for one in axis):
         return None
     # (in, out / group, h, w) to (out, in / group, h, w)
     ins, outs = given.shape[0] // group, given.shape[1]
     turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
     turned = turned.reshape(group * outs, ins, *given.shape[2:])
-    wide = spatial_sizes(layer.output)[-1]
+    *high, wide = spatial_sizes(layer.output)[1:]
+    width, stride = spatial_sizes(x)[-1], len(columns)
+    whole = wide // stride
 
-    def filtered(down: _Residue, along: _Residue, start: int = 0) -> Filter:
+    def filtered(down: Sequence[_Residue], along: _Residue, start: int = 0) -> Filter:
         """Of the outputs of a row from `start` on."""
+        read = ..., *np.ix_(*(one.taps for one in (*down, along)))
+        taps = turned[read].reshape(*turned.shape[:2], -1, len(along.taps))
         return Filter(
-            turned[:, :, list(down.taps)][..., list(along.taps)],
+            taps,
             get_bias(layer),
             group,
-            (1, 1),
-            (down.between, along.between),
+            (taps.shape[2] if high else 1, 1),
+            (1 if high else down[0].between, along.between),
             -along.among(start, wide)[2],
             epilogue_activation(layer),
         )
 
-    filters = [filtered(down, along) for down, along in both]
+    def every(number: int, down: Sequence[_Residue], first: int, count: int) -> _Every:
+        lines = down[1].among(0, high[0])[1] if high else 1
+        return _Every(number, down[0], first, count, stride, lines)
+
+    def made(parts: Sequence[Sequence[_Every]]) -> Family:
+        layout: Layout = Map(width)
+        if high:
+            layout = EachLines(width, [_lines(width, down, high[0]) for down in downs])
+        return family(filters, layout, *map(_parts_of, parts))
+
+    downs, filters = [down for down, _ in both], [filtered(*one) for one in both]
     each = [
-        _Every(number, down, *along.among(0, wide)[:2], along.stride)
-        for number, (down, along) in enumerate(both)
+        every(number, down, *along.among(0, wide)[:2]) for number, (down, along) in enumerate(both)
     ]
-    layout, stride = Map(spatial_sizes(x)[-1]), len(columns)
-    whole = wide // stride
     if group > 1 or stride == 1 or not whole:
-        return family(filters, layout, _parts_of(each))
+        return made([each])
     ordered = sorted(columns, key=lambda along: along.among(0, wide)[0])
     joined = [_side_by_side([filtered(down, along) for along in ordered]) for down in rows]
     if joined[0].vectors > sum(own.vectors for own in filters[:stride]):
-        return family(filters, layout, _parts_of(each))
-    together = [
-        _Every(number, down, 0, whole, stride) for number, down in enumerate(rows, len(filters))
-    ]
+        return made([each])
+    together = [every(number, down, 0, whole) for number, down in enumerate(rows, len(filters))]
     filters += joined
+    downs += rows
     for down, along in product(rows, ordered):
         first, count, _ = along.among(whole * stride, wide)
         if count:
-            together.append(_Every(len(filters), down, whole * stride + first, count, stride))
+            together.append(every(len(filters), down, whole * stride + first, count))
             filters.append(filtered(down, along, whole * stride))
-    return family(filters, layout, _parts_of(each), _parts_of(together))
+            downs.append(down)
+    return made([each, together])
+
+
+def _lines(width: int, down: Sequence[_Residue], high: int) -> Lines:
+    """What outputs of residues along planes and along lines read, and which of `high` lines they are."""
+    planes, along = down
+    first, count, read = along.among(0, high)
+    through = Window(len(planes.taps), 1, planes.between)
+    return Lines(
+        width, count, through, Window(len(along.taps), 1, along.between, -read), first, along.stride
+    )
 
 
 @dataclass(frozen=True)
 class _Every:
-    """The outputs that a filter computes in every slab. number: of the filter. down: their rows. first, count, stride:
-    their columns.
+    """The outputs that a filter computes in every slab. number: of the filter. down: their rows, of `lines` lines each.
+    first, count, stride: their columns.
     """
 
     number: int
@@ -748,6 +772,7 @@ class _Every:
     first: int
     count: int
     stride: int
+    lines: int
 
 
 def _parts_of(all_of: Sequence[_Every]) -> Callable[[Rows], list[Part]]:
@@ -757,9 +782,10 @@ def _parts_of(all_of: Sequence[_Every]) -> Callable[[Rows], list[Part]]:
         found = []
         for own in all_of:
             row, count, read = own.down.among(out.start, out.stop)
-            if count and own.count:
+            made = count * own.lines
+            if made and own.count:
                 size = own.down.stride, own.stride
-                found.append(Part(own.number, (row, own.first), size, read, count, own.count))
+                found.append(Part(own.number, (row, own.first), size, read, made, own.count))
         return found
 
     return parts
