@@ -4,7 +4,7 @@ those of maps over all of their pixels, whose rows may be anywhere and are overw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -21,7 +21,7 @@ from csdfgen.backends.native.families.common import (
 from csdfgen.backends.native.structures import PANEL, Activation, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
-from csdfgen.program.steps import Step
+from csdfgen.program.steps import Step, View
 
 NormalizeStep = structure("csdf_normalize_step").record
 StandardizeStep = structure("csdf_standardize_step").record
@@ -91,9 +91,9 @@ class _Standardization(Family):
 
     def takes(self, step: Step) -> bool:
         x, out = step.inputs[0], step.outputs[0]
-        return x is not None and all(
-            not view.pieces and (is_dense(view) or is_map(view)) for view in (x, out)
-        )
+        if x is None or x.pieces or out.pieces:
+            return False
+        return all(is_dense(one) or is_map(one) for one in (*_images(x), *_images(out)))
 
     def follows(self, layer: Layer) -> int:
         return count_activations(layer)
@@ -102,16 +102,30 @@ class _Standardization(Family):
         return 2 * FLOAT * (self.channels + PANEL)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        x, out, pad = step.view(0), step.outputs[0], step.workspace
-        images = step.phase.images
-        made = StandardizeStep(
-            images, len(out.rows) // images, prod(out.shape) // self.channels, self.channels,
-            *(self.channels if is_dense(view) else pixel(view) for view in (x, out)),
-            self.group, 0, self.channels, self.centre, self.each, self.epsilon, Activation(*epilogue_activation(step.layer)),
-            *(None if one is None else constants.weights(one) for one in self.parameters),
-            constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows), Ref(pad.pool, pad.offset),
-        )  # fmt: skip
-        return [instruction("standardize_of", made)]
+        images, pad, found = step.phase.images, step.workspace, []
+        for x, out in zip(_images(step.view(0)), _images(step.outputs[0]), strict=True):
+            made = StandardizeStep(
+                images, len(out.rows) // images, prod(out.shape) // self.channels, self.channels,
+                *(self.channels if is_dense(view) else pixel(view) for view in (x, out)),
+                self.group, 0, self.channels, self.centre, self.each, self.epsilon,
+                Activation(*epilogue_activation(step.layer)),
+                *(None if one is None else constants.weights(one) for one in self.parameters),
+                constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows), Ref(pad.pool, pad.offset),
+            )  # fmt: skip
+            found.append(instruction("standardize_of", made))
+        return found
+
+
+def _images(view: View) -> list[View]:
+    """The rows of each image of a tensor that has several, of which a pixel has them side by side."""
+    *sizes, images, channels = view.shape
+    if images == 1:
+        return [view]
+    shape, apart = (*sizes, 1, channels), view.strides[-2]
+    return [
+        replace(view, shape=shape, rows=tuple(at + k * apart for at in view.rows))
+        for k in range(images)
+    ]
 
 
 def standardization(layer: Layer) -> Family | None:
@@ -122,7 +136,7 @@ def standardization(layer: Layer) -> Family | None:
     if x is None or len(layer.outputs) > 1 or any(t is not None for t in layer.inputs[1:]):
         return None
     axes = {axis for axis in layer.attributes["axes"] if y.shape[axis] > 1 or axis > 1}
-    if x.row_axis != 2 or y.row_axis != 2 or layer.input_axes[0] != 2 or y.shape[0] > 1:
+    if x.row_axis != 2 or y.row_axis != 2 or layer.input_axes[0] != 2:
         return None
     if axes - {1} != set(range(2, len(y.shape))):
         return None
@@ -133,6 +147,8 @@ def standardization(layer: Layer) -> Family | None:
     given = [layer.constants.get(k) for k in (1, 2)]
     made = [None if one is None else _of_channels(layer, one, y) for one in given]
     each = any(one is None and there is not None for one, there in zip(made, given, strict=True))
+    if each and y.shape[0] > 1:
+        return None
     if each:
         made = [None if one is None else _of_elements(one, y) for one in given]
     centre = layer.op_type != "RMSNormalization"
