@@ -189,6 +189,10 @@ _DEQUANTIZE = elementwise(
 # DynamicQuantizeLinear ---------------------------------------------------------------------------
 
 
+_PARTS = 4
+"""Parts that are quantized one after the other, in scratch for one."""
+
+
 def _build_dynamic(node: Node) -> Layer:
     tensor = data_input(node, ("float32",))
     made = ((tensor.shape, "uint8"), ((), "float32"), ((), "uint8"))
@@ -204,7 +208,9 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
     low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
     flat = work.scratch.take(ones, "bool")
-    values = work.scratch.take(x.shape, "float32")
+    axis = next((k for k, size in enumerate(x.shape) if size >= _PARTS), int(np.argmax(x.shape)))
+    each = -(-x.shape[axis] // _PARTS)
+    values = work.scratch.take((*x.shape[:axis], each, *x.shape[axis + 1 :]), "float32")
     calls: list[Call] = [
         (np.minimum.reduce, (x, dims, None, low, True)),
         (np.maximum.reduce, (x, dims, None, high, True)),
@@ -220,11 +226,14 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     ]
     found = dict(zip(layer.attributes["made"], work.results, strict=True))
     if 0 in found:
-        calls += [
-            (np.divide, (x, scale, values)),
-            *round_values(values, zero, *limits("uint8")),
-            (np.copyto, (found[0], values, "unsafe")),
-        ]
+        for start in range(0, x.shape[axis], each):
+            part = (*[slice(None)] * axis, slice(start, start + each))
+            some = values[(*part[:-1], slice(x.shape[axis] - start))]
+            calls += [
+                (np.divide, (x[part], scale, some)),
+                *round_values(some, zero, *limits("uint8")),
+                (np.copyto, (found[0][part], some, "unsafe")),
+            ]
     for k, array in ((1, scale), (2, zero)):
         if k in found:
             calls.append((np.copyto, (found[k], array.reshape(found[k].shape), "unsafe")))
