@@ -227,8 +227,9 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     found = dict(zip(layer.attributes["made"], work.results, strict=True))
     if 0 in found:
         for start in range(0, x.shape[axis], each):
-            part = (*[slice(None)] * axis, slice(start, start + each))
-            some = values[(*part[:-1], slice(x.shape[axis] - start))]
+            part = (slice(None),) * axis + (slice(start, start + each),)
+            held = (*part[:-1], slice(x.shape[axis] - start))
+            some = values[held]
             calls += [
                 (np.divide, (x[part], scale, some)),
                 *round_values(some, zero, *limits("uint8")),

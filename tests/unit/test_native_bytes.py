@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
 
 import csdfgen
 import runtime
@@ -187,6 +188,31 @@ def test_products(sizes: tuple[int, int, int], types: str) -> None:
         ),
     ):
         check(case.model(node, (of_x, x.shape), (dtype, shape)), x)
+
+
+@pytest.mark.parametrize("shape", [(13, 128), (2, 3, 500), (1, 1, 3000)])
+def test_scratch_of_what_is_quantized_by_its_range_is_for_a_part(shape: tuple[int, ...]) -> None:
+    """Small networks took more memory than whole layers: the scratch was as large as what is read."""
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "point"])
+    outputs = [
+        helper.make_tensor_value_info(name, kind, form)
+        for name, kind, form in (
+            ("q", TensorProto.UINT8, shape),
+            ("scale", TensorProto.FLOAT, ()),
+            ("point", TensorProto.UINT8, ()),
+        )
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    graph = helper.make_graph([node], "range", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    network = csdfgen.load(model)
+    x = np.random.default_rng(0).normal(0.5, 1, shape).astype(np.float32)
+    want = InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for backend in ("numpy", "native"):
+        plan = csdfgen.plan(network, backend=backend)
+        assert plan.figures["workspace"] <= x.nbytes // 2
+        for name, array in zip(("q", "scale", "point"), want, strict=True):
+            np.testing.assert_array_equal(runtime.compile(plan)({"x": x})[name], array)
 
 
 @pytest.mark.parametrize("shape", [(6, 40), (1, 6, 40), (6, 1, 40)])
