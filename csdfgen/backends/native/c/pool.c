@@ -6,8 +6,8 @@
 #include "products.h"
 
 enum {
-    TAPS = 64,                             /* of a table */
-    LINE = CSDF_LANES > 1 ? 8192 : 1024 /* floats of a line of windows: on the stack */
+    TAPS = 64,                          /* of a table */
+    LINE = CSDF_LANES > 1 ? 2048 : 1024 /* floats of a line of windows, on the stack: see csdf.h */
 };
 
 /* Pixels to be folded into `out`, which has what came before unless it begins. In the last fold the
