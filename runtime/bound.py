@@ -207,15 +207,15 @@ class BoundProgram:
         one = self.program
         return bool(self._taps or self._watchers or one.compared or one.joins or any(one.guards))
 
-    def sliced(self) -> Callable[[int, int], None] | None:
-        """What executes firings [start, stop) at once and returns when they have ended; None where it takes several calls."""
+    def sliced(self) -> Callable[..., None] | None:
+        """What executes firings [start, stop) at once, as in `Sliced`; None where it takes several calls."""
         program, bound = self.program, self._bound
         if self._looks_between or not isinstance(bound, Sliced):
             return None
         numbers = [code + stores for code, stores in zip(program.code, program.stores, strict=True)]
         firsts = [0, *accumulate(map(len, numbers))]
         run = bound.sliced([*chain.from_iterable(numbers)])
-        return run and (lambda start, stop: run(firsts[start], firsts[stop]))
+        return run and (lambda start, stop, places=(): run(firsts[start], firsts[stop], places))
 
     @property
     def processors(self) -> int:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from operator import lt
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -37,7 +37,7 @@ from csdfgen.program.instructions import KEEPER, Constants, view_bytes
 from csdfgen.program.steps import Backend
 from runtime.bound import BoundProgram, add_guards
 from runtime.kept_state import pack_state, unpack_state
-from runtime.segments import Runner
+from runtime.segments import Form, Runner
 from runtime.session import Turn
 
 __all__ = ["Rows", "Stream", "StreamProgram"]
@@ -59,19 +59,21 @@ class Turns:
     count: int
     joined: int
     periods: int
-    fed: Sequence[int]
-    made: Sequence[int]
+    fed: list[int]
+    made: list[int]
 
     def split(self, number: int) -> tuple[int, int]:
         """(periods that are left out, segment of the template) of a segment of a stream."""
-        again, place = divmod(max(0, number - self.first), self.joined * self.count)
-        return again * self.joined * self.periods, min(number, self.first) + place
+        if number < self.stop:
+            return 0, number
+        again, place = divmod(number - self.first, self.stop - self.first)
+        return again * self.joined * self.periods, self.first + place
 
     def skip(self, number: int, periods: int) -> int:
         """The segment of a template without so many periods."""
         return number - periods * self.count // self.periods
 
-    @property
+    @cached_property
     def stop(self) -> int:
         """The segment of the template behind the last turn that is executed."""
         return self.first + self.joined * self.count
@@ -85,76 +87,61 @@ class Chunk(NamedTuple):
     stop: int
     done: int = 0
 
-    def rows(self, counts: np.ndarray, period: Sequence[int]) -> list[int]:
+    def rows(self, counts: Sequence[Sequence[int]], period: Sequence[int]) -> list[int]:
         """How many rows there are behind it. counts: in a template; period: in a period."""
-        return [
-            low + self.left_out * more
-            for low, more in zip(counts[self.stop].tolist(), period, strict=True)
-        ]
+        return _shifted(counts[self.stop], self.left_out, period)
 
 
-class _Form:
-    """Arrays of an input or output: with any number of rows, or with the shape of what has no axis of rows."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.dtype, self.axis, shape = np.dtype(tensor.dtype), tensor.row_axis, tensor.shape
-        cut = len(shape) if self.axis is None else self.axis
-        self._before, self._after = shape[:cut], shape[cut + 1 :]
-        self._whole = (slice(None),) * cut
-
-    def __str__(self) -> str:
-        sizes = map(str, self._before + (() if self.axis is None else ("any",)) + self._after)
-        return f"({', '.join(sizes)})"
-
-    def count(self, shape: tuple[int, ...]) -> int:
-        """Rows of an array, 1 where there is no axis of rows; -1 if it does not fit."""
-        axis = self.axis
-        if axis is None:
-            return 1 if shape == self._before else -1
-        fits = shape[:axis] == self._before and shape[axis + 1 :] == self._after
-        return shape[axis] if fits and len(shape) > axis else -1
-
-    def part(self, rows: np.ndarray, start: int, stop: int | None = None) -> np.ndarray:
-        """Some rows of an array."""
-        there = *self._whole, slice(start, stop)
-        return rows[there]
-
-    def new(self, rows: int) -> np.ndarray:
-        """An array for so many rows."""
-        middle = () if self.axis is None else (rows,)
-        return np.empty((*self._before, *middle, *self._after), self.dtype)
+def _shifted(rows: Iterable[int], periods: int, each: Iterable[int]) -> list[int]:
+    """Numbers of rows so many periods further on. each: rows in a period."""
+    return [count + periods * more for count, more in zip(rows, each, strict=True)]
 
 
 class _Waiting:
-    """Rows of an input that are not given up yet. fed: rows in front of them. there: rows that were pushed."""
+    """Rows of an input that are not given up yet. once: they are given once. fed: rows in front of them. there: rows that were
+    pushed.
+    """
 
-    def __init__(self, form: _Form) -> None:
-        self.form, self.fed, self.there = form, 0, 0
-        self._parts: list[np.ndarray] = []
+    def __init__(self, name: str, form: Form, once: bool) -> None:
+        self.form, self.once, self.fed, self.there = form, once, 0, 0
+        self._name, self._known = name, ((), np.dtype(object), 0)
+        self._parts: list[bytes | bytearray] = []
+
+    def check(self, rows: np.ndarray) -> int:
+        """How many rows an array has, which may be taken. Raises InputError."""
+        shape, dtype, count = self._known
+        if rows.shape == shape and rows.dtype is dtype and not self.once:
+            return count
+        count, wanted = self.form.count(rows.shape), self.form.dtype
+        if rows.dtype != wanted and not np.can_cast(rows.dtype, wanted, "same_kind"):
+            raise InputError(f"input '{self._name}' is {rows.dtype}, the network takes {wanted}")
+        if count < 0:
+            raise InputError(
+                f"input '{self._name}' has shape {rows.shape}, the network takes {self.form}"
+            )
+        if self.there and self.once:
+            raise InputError(f"input '{self._name}' has no rows that stream, and was given before")
+        self._known = rows.shape, rows.dtype, count
+        return count
 
     def take(self, rows: np.ndarray, count: int) -> None:
-        """Further rows, in an array of the caller's (`own`)."""
-        self._parts.append(rows)
+        """Further rows."""
+        self._parts.append(self.form.pack(rows))
         self.there += count
 
-    def own(self, rows: np.ndarray) -> None:
-        """Copy what was taken last if it still waits."""
-        if self._parts and self._parts[-1] is rows:
-            self._parts[-1] = rows.copy()
-
-    def rows(self) -> np.ndarray | None:
-        """All of them in one array."""
-        if len(self._parts) > 1:
-            self._parts = [np.concatenate(self._parts, self.form.axis or 0)]
-        return self._parts[0] if self._parts else None
+    def join(self) -> bytearray:
+        """All of them, row by row."""
+        if len(self._parts) != 1 or isinstance(self._parts[0], bytes):
+            self._parts = [bytearray().join(self._parts)]
+        return cast(bytearray, self._parts[0])
 
     def give_up(self, fed: int) -> None:
         """So many rows are not needed any more."""
-        rows = self.rows() if self.fed < fed < self.there else None
         if fed == self.there:
             self._parts.clear()
-        elif rows is not None:
-            self._parts = [self.form.part(rows, fed - self.fed).copy()]
+        elif fed > self.fed:
+            (data,) = self._parts
+            self._parts = [data[len(data) // (self.there - self.fed) * (fed - self.fed) :]]
         self.fed = fed
 
 
@@ -184,8 +171,8 @@ def _describe(one: Any) -> Hashable:
 
 
 class StreamProgram:
-    """A compiled plan of a stream. Streams of one program share its instructions and weights, and threads that use them wait
-    for each other.
+    """A compiled plan of a stream. Streams of one program share its instructions and weights. Threads that use them wait for
+    each other, but where a call executes all of a push: native code with one thread.
 
     threads, kernels: as in `Executable`. Raises PlanError for a plan whose instructions do not repeat.
     """
@@ -201,14 +188,16 @@ class StreamProgram:
         self.outputs: dict[str, Tensor] = {
             one.name: one.tensor for one in network.outputs if one.tensor is not None
         }
-        self.ins, self.outs = (
-            {name: _Form(one) for name, one in some.items()} for some in (self.inputs, self.outputs)
-        )
         self.constants = {
             one.name: one.constant for one in network.outputs if one.constant is not None
         }
         self._packed, self._alike = _Packed(), Alike()
         self.segments = Segments.of(self._lower(self._template, alike=self._alike))
+        ports = {(one.name, one.output): k for k, one in enumerate(self.segments.program.ports)}
+        self.ins, self.outs = (
+            {name: Form(one, ports[name, output], output) for name, one in some.items()}
+            for some, output in ((self.inputs, False), (self.outputs, True))
+        )
         self.turns = self._find_turns()
         self._ending: tuple[tuple[int, ...], tuple[Plan, Segments]] | None = None  # the last one
 
@@ -256,7 +245,7 @@ class StreamProgram:
 
     def _find_turns(self) -> Turns:
         one = self.segments
-        count = self.plan.turn // int(one.fed[1, 0])
+        count = self.plan.turn // one.fed[1][0]
         first = one.find_body(count, self._joined * count)
         periods = self.plan.turn // self.plan.period
         each = ([rows // periods for rows in some] for some in one.turn(first, count))
@@ -353,19 +342,18 @@ class StreamProgram:
         return source
 
     def _cut_array(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        tensor = next(iter(self.inputs.values()))
-        form = _Form(tensor)
+        form = next(iter(self.ins.values()))
         if form.count(rows.shape) < 0:
             yield rows  # which is refused by its shape
             return
-        step = max(1, _PIECE // tensor.row_bytes)
-        for start in range(0, form.count(rows.shape), step):
-            yield form.part(rows, start, start + step)
+        step = max(1, _PIECE // form.row_bytes)
+        ends = range(step, form.count(rows.shape), step)
+        yield from np.array_split(rows, ends, form.axis or 0)
 
     def bind(self, plan: Plan, segments: Segments, memory: Any) -> Runner:
         """A template in the memory of a stream."""
         bound = BoundProgram(plan, self.kernels, memory=memory, program=segments.program)
-        return Runner(bound, segments, self.turns.first)
+        return Runner(bound, segments, [*self.ins.values(), *self.outs.values()], self.turns.first)
 
     def runner(self, memory: Any) -> Runner:
         """The template of which every stream executes all but its end."""
@@ -382,6 +370,7 @@ class Stream:
     def __init__(self, program: StreamProgram, resume: bytes | None = None) -> None:
         self.program, self._memory = program, program.allocate()
         self._runner = program.runner(self._memory)
+        self._turn = nullcontext() if self._runner.sliced else program.lock
         self.reset()
         if resume is not None:
             self._resume(resume)
@@ -390,8 +379,21 @@ class Stream:
         """Start again with row 0."""
         self._done, self._ended = 0, ""
         self._made = [0] * len(self.program.outputs)
-        self._needed = [0] * len(self.program.inputs)  # rows of each before anything can run
-        self._waiting = {name: _Waiting(self.program.ins[name]) for name in self.program.inputs}
+        self._waiting = {
+            name: _Waiting(name, form, name in self.program.once)
+            for name, form in self.program.ins.items()
+        }
+        self._ins, self._outs = [*self._waiting.values()], [*self.program.outs.values()]
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Find the segment that runs next, and the rows of each input that must be there."""
+        program, turns = self.program, self.program.turns
+        left_out, start = turns.split(self._done)
+        self._next = Chunk(left_out, start, start + 1)
+        self._needed = _shifted(program.segments.fed[start + 1], left_out, turns.fed)
+        self._needed[0] += program.held_back
+        self._lacks, self._until = self._ins[0], self._needed[0]  # an input that lacks some
 
     @property
     def rows_in(self) -> dict[str, int]:
@@ -410,16 +412,24 @@ class Stream:
         out. An input without an axis of rows is given once, whole. Raises InputError for rows that do not fit, and behind
         the end of the stream.
         """
-        with self.program.lock:
-            self._check_open()
-            given = self._checked(rows)
-            for one, array, count in given:
+        self._check_open()
+        if len(self._ins) == 1 and isinstance(rows, np.ndarray):
+            one = self._ins[0]
+            one.take(rows, one.check(rows))
+        else:
+            for one, array, count in self._checked(rows):
                 one.take(array, count)
-            waits = any(map(lt, [one.there for one in self._waiting.values()], self._needed))
-            found = {} if waits else self._run(self._runner, self._chunks())
-            for one, array, _ in given:
-                one.own(array)
-            return found
+        if self._lacks.there < self._until:
+            return {}
+        for one, count in zip(self._ins, self._needed, strict=True):
+            if one.there < count:
+                self._lacks, self._until = one, count
+                return {}
+        alone = [one.there for one in self._ins] == self._needed
+        with self._turn:
+            found = self._run(self._runner, [self._next] if alone else self._chunks())
+        self._look_ahead()
+        return found
 
     def finish(self) -> dict[str, np.ndarray]:
         """End the stream, and return the rows that are not returned yet; outputs that need all rows are among them. Raises
@@ -453,7 +463,7 @@ class Stream:
         """
         with self.program.lock:
             self._check_open()
-            waiting = [one.rows() for one in self._waiting.values()]
+            waiting = [one.form.unpack(data) if (data := one.join()) else None for one in self._ins]
             facts = {
                 "program": self.program.digest, "done": self._done, "made": self._made,
                 "fed": [one.fed for one in self._waiting.values()],
@@ -479,6 +489,7 @@ class Stream:
             if there:
                 array = next(rows)
                 one.take(array, one.form.count(array.shape))
+        self._look_ahead()
 
     # Checks --------------------------------------------------------------------------------------
 
@@ -497,36 +508,19 @@ class Stream:
 
     def _checked(self, rows: Rows) -> list[tuple[_Waiting, np.ndarray, int]]:
         """Where rows of an input wait, further ones, and how many. Raises InputError."""
-        waiting, once = self._waiting, self.program.once
-        if not isinstance(rows, np.ndarray) and isinstance(rows, Mapping):
-            given: Iterable[tuple[str, np.ndarray]] = rows.items()
-        else:
-            first, *others = waiting
-            if any(name not in once or not waiting[name].there for name in others):
+        waiting = self._waiting
+        if isinstance(rows, np.ndarray) or not isinstance(rows, Mapping):
+            first, *others = self._ins
+            if any(not (one.once and one.there) for one in others):
                 raise InputError(
                     f"one array for {len(waiting)} inputs; give a dict with {', '.join(waiting)}"
                 )
-            given = ((first, rows),)
-        found = []
-        for name, array in given:
-            one = waiting.get(name)
-            if one is None:
+            return [(first, array := np.asarray(rows), first.check(array))]
+        for name in rows:
+            if name not in waiting:
                 raise InputError(f"there is no input '{name}'; there is {', '.join(waiting)}")
-            array = np.asarray(array)
-            if array.dtype != (dtype := one.form.dtype) and not np.can_cast(
-                array.dtype, dtype, "same_kind"
-            ):
-                raise InputError(f"input '{name}' is {array.dtype}, the network takes {dtype}")
-            count = one.form.count(array.shape)
-            if count < 0:
-                raise InputError(
-                    f"input '{name}' has shape {array.shape}, the network takes {one.form}"
-                )
-            if one.there and name in once:
-                raise InputError(f"input '{name}' has no rows that stream, and was given before")
-            if array.size:
-                found.append((one, array, count))
-        return found
+        given = [(waiting[name], np.asarray(array)) for name, array in rows.items()]
+        return [(one, array, one.check(array)) for one, array in given]
 
     def _chunks(self) -> list[Chunk]:
         """The segments whose rows are there, turn by turn."""
@@ -535,59 +529,36 @@ class Stream:
         there[0] -= self.program.held_back
         while True:
             left_out, start = turns.split(at)
-            rows = [count - left_out * each for count, each in zip(there, turns.fed, strict=True)]
-            stop = min(reach(rows), turns.stop)
+            stop = min(reach(_shifted(there, -left_out, turns.fed)), turns.stop)
             if stop > start:
                 found.append(Chunk(left_out, start, stop))
                 at += stop - start
             if stop <= start or stop < turns.stop:
-                left_out, start = turns.split(at)
-                rows = self._runner.segments.fed[start + 1].tolist()
-                self._needed = [n + left_out * one for n, one in zip(rows, turns.fed, strict=True)]
-                self._needed[0] += self.program.held_back
                 return found
 
     def _run(self, runner: Runner, chunks: Sequence[Chunk]) -> dict[str, np.ndarray]:
         """Execute chunks, give fed rows up, and return those that are complete."""
         if not chunks:
             return {}
-        segments, turns, last = runner.segments, self.program.turns, chunks[-1]
-        made = last.rows(segments.made, turns.made)
-        arrays = {
-            name: form.new(after - before)
-            for (name, form), before, after in zip(
-                self.program.outs.items(), self._made, made, strict=True
+        segments, turns, arrays = runner.segments, self.program.turns, dict[str, np.ndarray]()
+        made = chunks[-1].rows(segments.made, turns.made)
+        fed = chunks[-1].rows(segments.fed, turns.fed)
+        ends: list[tuple[Form, Any, int, int]] = []
+        for one, each in zip(self._ins, turns.fed, strict=True):
+            if data := one.join():
+                ends.append((one.form, data, one.fed, each))
+        for form, before, after, each in zip(self._outs, self._made, made, turns.made, strict=True):
+            if after > before:
+                arrays[form.name] = rows = form.new(after - before)
+                ends.append((form, rows.base, before, each))
+        self._ended = "was interrupted"
+        for left_out, *some in chunks:
+            runner.run(
+                [(form, data, first - left_out * each) for form, data, first, each in ends], *some
             )
-            if after > before
-        }
-        self._execute(runner, chunks, arrays)
-        fed = last.rows(segments.fed, turns.fed)
-        for one, count in zip(self._waiting.values(), fed, strict=True):
+        self._ended = ""
+        for one, count in zip(self._ins, fed, strict=True):
             one.give_up(count)
         self._made = made
         self._done += sum(stop - start for _, start, stop, _ in chunks)
         return arrays
-
-    def _execute(
-        self, runner: Runner, chunks: Sequence[Chunk], arrays: Mapping[str, np.ndarray]
-    ) -> None:
-        """Execute chunks on the rows that wait and on arrays of the outputs."""
-        bound, turns = runner.bound, self.program.turns
-        ends = [
-            (name, False, one.rows(), one.fed, each)
-            for (name, one), each in zip(self._waiting.items(), turns.fed, strict=True)
-        ]
-        ends += [
-            (name, True, arrays[name], first, each)
-            for name, first, each in zip(self.program.outs, self._made, turns.made, strict=True)
-            if name in arrays
-        ]
-        self._ended = "was interrupted"
-        try:
-            for left_out, *segments in chunks:
-                for name, output, array, first, each in ends:
-                    bound.open(name, 0, output, array, first - left_out * each)
-                runner.run(*segments)
-            self._ended = ""
-        finally:
-            bound.close()

@@ -344,7 +344,7 @@ class ProgramTables:
     def _list_loop(self, made: Lowered, templates: Templates) -> tuple[Loop, list[Entry]]:
         """Where the order of a stream repeats, and the order, with what its ends have of their own behind it."""
         turn, main, order = templates.turn, Segments.of(made.program), made.plan.order
-        fed = main.fed[:, 0].tolist()
+        fed = [rows[0] for rows in main.fed]
         begin, end = (fed.index(templates.first + rows) for rows in (0, turn))
         if main.alike[begin:end] != main.alike[end : 2 * end - begin]:
             raise PlanError(f"firings do not repeat after {turn} rows; plan the stream again")

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-
-import numpy as np
+from operator import sub
 
 from csdfgen.errors import PlanError
 from csdfgen.lowering.program import Feed, Program, Repeats
@@ -25,14 +24,14 @@ class Segments:
     """A program in pieces.
 
     starts: first firing of each segment, and the number of all firings behind them. fed, made: how many rows of each input and
-    output are fed and complete before each segment, and behind the last; (segments + 1, inputs or outputs). kinds: of each
-    instruction, equal for those that do the same.
+    output are fed and complete before each segment, and behind the last. kinds: of each instruction, equal for those that do
+    the same.
     """
 
     program: Program
     starts: Sequence[int]
-    fed: np.ndarray
-    made: np.ndarray
+    fed: Sequence[Sequence[int]]
+    made: Sequence[Sequence[int]]
     kinds: Sequence[object]
 
     @classmethod
@@ -51,16 +50,16 @@ class Segments:
             if isinstance(one, Feed) and one.tensor.name == inputs[0]
         ]
         starts = [0, *feeds[1:], len(firings)]
-        fed = np.zeros((len(starts), len(inputs)), np.int64)
-        made = np.zeros((len(starts), len(outputs)), np.int64)
-        for number, (start, stop) in enumerate(pairwise(starts), 1):
-            fed[number], made[number] = fed[number - 1], made[number - 1]
+        fed, made = [[0] * len(inputs)], [[0] * len(outputs)]
+        for start, stop in pairwise(starts):
+            fed.append([*fed[-1]])
+            made.append([*made[-1]])
             for at in range(start, stop):
                 one = firings[at]
                 if isinstance(one, Feed):
-                    fed[number, inputs.index(one.tensor.name)] = one.rows.stop
+                    fed[-1][inputs.index(one.tensor.name)] = one.rows.stop
                 for given in program.deliveries[at]:
-                    made[number, outputs.index(given.output)] = given.rows.stop
+                    made[-1][outputs.index(given.output)] = given.rows.stop
         return cls(program, starts, fed, made, kinds)
 
     @cached_property
@@ -79,7 +78,7 @@ class Segments:
     @cached_property
     def _behind(self) -> list[list[int]]:
         """Of each input the rows that are fed behind each segment."""
-        return [rows.tolist() for rows in self.fed[1:].T]
+        return [[*rows] for rows in zip(*self.fed[1:], strict=True)]
 
     def find_body(self, count: int, length: int) -> int:
         """The first of `length` segments that are those `count` behind them again. Raises PlanError."""
@@ -97,7 +96,9 @@ class Segments:
 
     def turn(self, first: int, count: int) -> tuple[list[int], list[int]]:
         """How many rows of each input, and of each output, `count` segments from the first on take and complete."""
-        fed, made = ((rows[first + count] - rows[first]).tolist() for rows in (self.fed, self.made))
+        fed, made = (
+            [*map(sub, rows[first + count], rows[first])] for rows in (self.fed, self.made)
+        )
         return fed, made
 
 
@@ -126,7 +127,7 @@ def _alike(program: Program, firings: Iterable[int], kinds: Sequence[object]) ->
 def find_repeats(program: Program, turns: Turns) -> Repeats:
     """What of the program of a tall image's plan repeats. Raises PlanError if nothing does."""
     segments = Segments.of(program)
-    one, count = (rows // int(segments.fed[1, 0]) for rows in (turns.stream.turn, turns.rows))
+    one, count = (rows // segments.fed[1][0] for rows in (turns.stream.turn, turns.rows))
     first = segments.find_body(one, count)
     fed, made = segments.turn(first, count)
     start, stop = (segments.starts[number] for number in (first, first + count))

@@ -272,8 +272,10 @@ class Awaiting(NamedTuple):
 class Sliced(Protocol):
     """A program in memory, any part of which is executed by one call."""
 
-    def sliced(self, numbers: Sequence[int]) -> Callable[[int, int], None] | None:
-        """What executes instructions `numbers[start:stop]` and returns when they have ended; None if it takes several calls."""
+    def sliced(self, numbers: Sequence[int]) -> Callable[..., None] | None:
+        """What executes instructions `numbers[start:stop]` and returns when they have ended; None if it takes several calls.
+        Third argument: (port, array, bytes in front of it) of arrays that are like the last ones but for their places.
+        """
 
 
 @runtime_checkable

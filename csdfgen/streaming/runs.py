@@ -254,7 +254,7 @@ def _describe(strips: Sequence[Strip]) -> list[list[int]]:
 def _rows_of_piece(program: StreamProgram, source: Source) -> int:
     """Rows that are read at a time: a slab of what may come slowly."""
     (tensor, *_) = program.inputs.values()
-    slab = int(program.segments.fed[1, 0])
+    slab = program.segments.fed[1][0]
     return slab if source.rows is None else max(slab, _PIECE // tensor.row_bytes)
 
 

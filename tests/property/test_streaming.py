@@ -5,6 +5,7 @@ networks that stream.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -252,6 +253,40 @@ def test_layers_that_stream_obey_the_laws(number: int) -> None:
 @pytest.mark.parametrize("seed", [*range(NETWORKS), *FOUND])
 def test_random_networks_compute_what_onnxruntime_does_at_any_height(seed: int) -> None:
     compares_with_onnxruntime(seed, COMPUTED_BY[seed % len(COMPUTED_BY)])
+
+
+def cut(rows: int, most: int, rng: np.random.Generator) -> list[int]:
+    """Where a stream is cut into pushes of up to so many rows, or of none."""
+    ends = np.cumsum(rng.integers(0, most + 1, 3 * rows))
+    return [0, *ends[ends < rows].tolist(), rows]
+
+
+@pytest.mark.parametrize("seed", range(NETWORKS))
+def test_it_does_not_matter_how_rows_are_cut_into_pushes(seed: int) -> None:
+    """Bit by bit; those of two streams of one program may come by turns, from two threads."""
+    backend = COMPUTED_BY[seed % len(COMPUTED_BY)]
+    plan = csdfgen.plan_stream(draw_streaming(seed).at(64), backend=backend, effort="0.001s")
+    program, rng = runtime.compile(plan), np.random.default_rng(seed)
+    rows = plan.least + 2 * plan.turn + int(rng.integers(plan.turn))
+    rows = min(rows, 1_500) // plan.period * plan.period
+    (name,) = program.ins
+    x = rng.standard_normal(program.ins[name].new(rows).shape).astype(np.float32)
+
+    def pushed(most: int) -> dict[str, np.ndarray]:
+        stream = program.open()
+        ends = cut(rows, most, np.random.default_rng(most)) if most else [0, rows]
+        parts = [stream.push(x[:, :, a:b]) for a, b in pairwise(ends)] + [stream.finish()]
+        assert stream.rows_in == {name: rows}
+        return {
+            one: np.concatenate([part[one] for part in parts if one in part], 2)
+            for one in program.outs
+        }
+
+    whole = pushed(0)
+    with ThreadPoolExecutor(2) as threads:
+        for found in threads.map(pushed, (1, 2, plan.period + 1, plan.turn + 3)):
+            for one, wanted in whole.items():
+                np.testing.assert_array_equal(found[one], wanted)
 
 
 def compares_with_onnxruntime(seed: int, backend: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import lcm
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.builder import Graph
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
+from tests.streaming_networks import draw_streaming
 from tests.unit.test_loops import MODELS
 from tests.unit.test_steps import step
 from tests.ways import some
@@ -151,6 +153,27 @@ def test_a_stream_ends_like_an_image_of_as_many_rows(name: str, tmp_path: Path) 
             found = np.fromfile(tmp_path / f"out{end}", tensor.dtype)
             expected = np.moveaxis(wanted[one.name], tensor.row_axis or 0, 0)
             np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("seed", range(some(3, 24)))
+def test_random_networks_are_those_of_native_streams(seed: int, tmp_path: Path) -> None:
+    """Compiled with sanitizers; rows come one by one here, all at once there."""
+    net = draw_streaming(seed)
+    stream = csdfgen.plan_stream(net.at(64), backend="native", effort="0.001s")
+    sanitized = "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
+    program, frame = built(stream, tmp_path / "c", *sanitized), runtime.compile(stream)
+    step = lcm(stream.period, net.step)
+    for rows in (step, -(-(stream.least + stream.turn) // step) * step):
+        feeds, files = feed(stream, rows, tmp_path)
+        parts = list(frame.stream(feeds))
+        subprocess.run([program, "-o", str(tmp_path / "out"), *files], check=True)
+        for name in frame.outputs:
+            wanted = np.concatenate([one[name] for one in parts if name in one], 2)
+            end = "" if len(frame.outputs) == 1 else f".{name}"
+            found = np.fromfile(tmp_path / f"out{end}", wanted.dtype)
+            expected = np.moveaxis(wanted, 2, 0).ravel()
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -218,15 +218,17 @@ class NativeBound:
         table = np.ascontiguousarray(self._records[order])
         return self._team.sections(get_address(table), sections, table)
 
-    def sliced(self, numbers: Sequence[int]) -> Callable[[int, int], None] | None:
+    def sliced(self, numbers: Sequence[int]) -> Callable[..., None] | None:
         """See `Sliced`: a table of all of them."""
         if self._numpy or self._team is not None:
             return None
         table = np.ascontiguousarray(self._records[numbers])
         run, first, size = self._library.run, get_address(table), table.strides[0]
-        kept = self, table
+        kept, here = (self, table), self._here
 
-        def run_slice(start: int, stop: int, kept: object = kept) -> None:
+        def run_slice(start: int, stop: int, places: Any = (), kept: object = kept) -> None:
+            for port, array, before in places:
+                here[port].base = _place(_first(array)) - before
             run(first + size * start, stop - start)
 
         return run_slice
