@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from csdfgen.backends.native.families import match_family
-from csdfgen.backends.native.families.presented import Presented
+from csdfgen.backends.native.families.presented import NEAR, Presented
 from csdfgen.backends.native.ways import Ways
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample
@@ -122,16 +122,20 @@ def test_other_layers_of_other_rows(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 3000, 60_000])
-def test_copies_are_within_the_limit_or_what_loops_take(limit: int) -> None:
+@pytest.mark.parametrize("columns", [24, 600])
+def test_copies_of_few_rows_are_granted_those_of_many_are_within_the_limit(
+    columns: int, limit: int
+) -> None:
     weights = np.ones((20, 16, 3, 3), np.float32)
-    sample = Sample("Conv", (Arg((1, 16, 24, 24), None), weights), {"pads": [1] * 4})
+    sample = Sample("Conv", (Arg((1, 16, 24, columns), None), weights), {"pads": [1] * 4})
     layer, height = sample.layer(), 12
     native = Recorded()
     sizes = declared(layer, height, TOGETHER, limit, native)
-    assert all(
-        size <= max(limit, least)
-        for size, least in zip(sizes, declared(layer, height, TOGETHER, limit), strict=True)
-    )
+    least = declared(layer, height, TOGETHER, limit)
+    few = 3 * 16 * 4 * columns <= NEAR
+    most = [max(limit, NEAR if few else one) for one in least]
+    assert all(size <= one for size, one in zip(sizes, most, strict=True))
     wanted = run_scattered(layer, sample.feeds(), height, TOGETHER, None)
     found = run_scattered(layer, sample.feeds(), height, TOGETHER, None, sizes, native)
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4, atol=1e-3)
+    assert native.bound & {"conv_of", "winograd_of", "winograd_row_of"} or not few

@@ -73,8 +73,9 @@ class Presented(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         own = self._own(step, PREFERRED if limit is None else limit)
-        # one that has no room for the rows of a window is computed as numpy does it
-        return own if limit is None or own <= limit else min(own, NUMPY.workspace(step, limit))
+        # rows of a window that are too many to be granted for speed alone are read as numpy does it
+        granted = limit is None or own <= max(limit, NEAR)
+        return own if granted else min(own, NUMPY.workspace(step, limit))
 
     def least(self, step: Step) -> int:
         return self._own(step, 0)
