@@ -85,20 +85,21 @@ class Composition:
         op_type: str,
         *operands: Operand | None,
         outputs: int,
+        first: int = 0,
         opset: int = OPSET,
         **attributes: Any,
     ) -> tuple[Operand, ...]:
-        """The results of a node."""
+        """The results of a node, from output `first` on."""
         self._count += 1
         name = f"{self.node.name}/{self._count} {op_type}"
-        made = tuple(f"{name}:{k}" for k in range(outputs))
+        made = tuple(f"{name}:{k}" if k >= first else "" for k in range(outputs))
         arrays = [operand for operand in operands if not isinstance(operand, Tensor)]
         known = len(arrays) == len(operands)
         given: list[Operand | None] = list(operands)
         if known:
-            first = arrays[0]
-            assert first is not None
-            given[0] = Tensor("constant", first.shape, Format(first.dtype.name))
+            sample = arrays[0]
+            assert sample is not None
+            given[0] = Tensor("constant", sample.shape, Format(sample.dtype.name))
         node = Node(name, op_type, opset, attributes, tuple(given), made)
         layers = build_with_tensors(_OPERATORS[op_type].layers, node, self._constant)
         if known:
@@ -106,7 +107,7 @@ class Composition:
             return run_layer(_OPERATORS[op_type], layer, arrays)
         self.layers += (replace(layer, onnx_nodes=(self.node.name,)) for layer in layers)
         tensors = {tensor.name: tensor for layer in layers for tensor in layer.outputs}
-        return tuple(tensors[one] for one in made)
+        return tuple(tensors[one] for one in made[first:])
 
     def _constant(self, name: str, value: np.ndarray) -> Tensor:
         """A tensor of this value, which a layer writes in every frame."""

@@ -1,5 +1,5 @@
 """Products of onnxruntime's own domain whose left operand is quantized at run time, by its own range: they are layers of
-DynamicQuantizeLinear and MatMulInteger.
+DynamicQuantizeLinear and MatMulInteger. DynamicQuantizeLinear itself is a range of all rows, and QuantizeLinear by it.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.
 """
@@ -18,10 +18,16 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops._operands import check_word, normalize_axis
 from csdfgen.ops.base import MICROSOFT, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed_operator, require
-from csdfgen.ops.quantizing import DEQUANTIZE
-from csdfgen.ops.recurrent import ATTRIBUTES
+from csdfgen.ops.quantizing import DEQUANTIZE, QUANTIZE
+from csdfgen.ops.recurrent import ATTRIBUTES, DYNAMIC
 
 Results = Iterable[Operand | None]
+
+
+def _quantized(make: Composition, x: Operand) -> tuple[Operand, Operand, Operand]:
+    """Integers, their scale and zero point: the range is of all rows, integers are made row by row."""
+    scale, zero = make.several("DynamicQuantizeLinear", x, outputs=3, first=1)
+    return make("QuantizeLinear", x, scale, zero), scale, zero
 
 
 def _product(
@@ -40,7 +46,7 @@ def _times(
     make: Composition, x: Operand, weights: Operand, scale: Operand, zero_point: Operand | None
 ) -> Operand:
     """Floats, quantized by their range, times integers."""
-    integers, own, zero = make.several("DynamicQuantizeLinear", x, outputs=3)
+    integers, own, zero = _quantized(make, x)
     return _product(make, integers, weights, (own, scale), (zero, zero_point))
 
 
@@ -59,18 +65,6 @@ def _to_float(make: Composition, node: Node) -> Results:
     return [product if bias is None else make("Add", product, bias)]
 
 
-def _dequantized(make: Composition, node: Node) -> Results:
-    """Of a scale or zero point that is computed, as by DynamicQuantizeLinear."""
-    x, scale, zero = require(node, 0), require(node, 1), node.operand(2)
-    if scale.dtype != "float32":
-        raise ModelError(f"a computed scale is {scale.dtype}; float32 is supported")
-    values = make("Cast", x, to=TensorProto.FLOAT)
-    if zero is not None:
-        moved = make("Cast", zero, to=TensorProto.FLOAT)
-        values = make("Sub", values, _spread(make, node, moved))
-    return [make("Mul", values, _spread(make, node, scale))]
-
-
 def _spread(make: Composition, node: Node, array: Operand) -> Operand:
     """One number, one for each index of an axis, or one for each block of them, in a shape that broadcasts."""
     shape, block = require(node, 0).shape, int(node.attributes.get("block_size", 0))
@@ -82,11 +76,33 @@ def _spread(make: Composition, node: Node, array: Operand) -> Operand:
     return make.reshaped(array, (*array.shape, *(1,) * (len(shape) - 1 - axis)))
 
 
-def _dequantized_parts(node: Node) -> tuple[Layer, ...]:
-    if any(isinstance(node.operand(k), Tensor) for k in (1, 2)):
-        make = Composition(node)
-        return make.written(_dequantized(make, node))
-    return (DEQUANTIZE.build(node),)
+def _scaled(make: Composition, node: Node) -> Results:
+    """QuantizeLinear or DequantizeLinear by a scale or zero point that is computed, as they broadcast against the data."""
+    operands = [
+        one if one is None else _spread(make, node, one) for one in map(node.operand, (1, 2))
+    ]
+    given = {k: v for k, v in node.attributes.items() if k not in ("axis", "block_size")}
+    return [make(node.op_type, require(node, 0), *operands, **given)]
+
+
+def _with_computed(operator: Operator) -> Operator:
+    """QuantizeLinear or DequantizeLinear, whose scales may be computed."""
+
+    def parts(node: Node) -> tuple[Layer, ...]:
+        if any(isinstance(node.operand(k), Tensor) for k in (1, 2)):
+            make = Composition(node)
+            return make.written(_scaled(make, node))
+        return (operator.build(node),)
+
+    return replace(operator, parts=parts, constant_inputs=frozenset())
+
+
+def _dynamic_parts(node: Node) -> tuple[Layer, ...]:
+    """A range whose integers nobody reads is one layer."""
+    if not node.outputs[0]:
+        return (DYNAMIC.build(node),)
+    make = Composition(node)
+    return make.written(_quantized(make, require_tensor(node, 0)))
 
 
 # LSTM ---------------------------------------------------------------------------------------------
@@ -152,7 +168,8 @@ def _one_direction(
 
 
 OPERATORS: tuple[Operator, ...] = (
-    replace(DEQUANTIZE, parts=_dequantized_parts, constant_inputs=frozenset()),
+    *map(_with_computed, (QUANTIZE, DEQUANTIZE)),
+    replace(DYNAMIC, parts=_dynamic_parts),
     composed_operator(
         "DynamicQuantizeMatMul",
         _matmul,

@@ -104,6 +104,28 @@ def _settings(
     return MappingProxyType({"format": found})
 
 
+def _build_computed(operator: Operator, node: Node, data: Tensor, stored: str) -> Layer:
+    """A layer whose scale or zero point is computed: one for the tensor, or one that broadcasts against it (`ops.dynamic`).
+
+    stored: the type of the integers.
+    """
+    scale, zero = node.operand(1), node.operand(2)
+    zero = np.zeros((), stored) if zero is None else zero
+    for k, operand, what, types in (
+        (1, scale, "scale", _VALUES),
+        (2, zero, "zero point", (stored,)),
+    ):
+        if operand is None or str(operand.dtype) not in types:
+            given = "missing" if operand is None else operand.dtype
+            raise ModelError(f"the {what} is {given}; {', '.join(types)} are supported")
+        sizes = zip(reversed(operand.shape), reversed(data.shape), strict=False)
+        if len(operand.shape) > len(data.shape) or any(a not in (1, b) for a, b in sizes):
+            require_constant(node, k)  # blocks are those of constants
+            raise ModelError(f"the {what} has shape {list(operand.shape)} beside a computed one")
+    layer = operator.build(replace(node, inputs=(data, scale, zero)))
+    return replace(layer, attributes=MappingProxyType({}))
+
+
 # QuantizeLinear ----------------------------------------------------------------------------------
 
 
@@ -123,19 +145,22 @@ def _integers_of(node: Node) -> str:
 
 
 def _build_quantize(node: Node) -> Layer:
-    data_input(node, _VALUES)
+    tensor = data_input(node, _VALUES)
     if int(node.attributes.get("precision", 0)) not in (0, 1):
         raise ModelError("attribute 'precision' is not float; export the model without it")
     stored = _integers_of(node)
+    if any(isinstance(node.operand(k), Tensor) for k in (1, 2)):
+        return _build_computed(_QUANTIZE, node, tensor, stored)
     scale, zero = _constants(node, stored)
-    layer = _QUANTIZE.build(replace(node, inputs=(node.inputs[0], scale, zero)))
+    layer = _QUANTIZE.build(replace(node, inputs=(tensor, scale, zero)))
     return replace(layer, attributes=_settings(node, stored, scale, zero))
 
 
 def _quantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
     out = task.out
-    one = int(zero.reshape(-1)[0]) if zero.size == 1 else zero
+    known = task.layer.inputs[1:] in ((), (None, None))
+    one = int(zero.reshape(-1)[0]) if known and zero.size == 1 else zero
     return [(np.divide, (x, scale, out)), *round_values(out, one, *limits(task.layer.output.dtype))]
 
 
@@ -147,7 +172,7 @@ _QUANTIZE = elementwise(
     since=10,
     attributes={"axis": 1, "block_size": 0, "output_dtype": 0, "precision": 0, "saturate": 1},
     compute_in=lambda dtype: "float32",
-    constant_inputs=frozenset({1, 2}),
+    aliases=lambda layer: (),  # what is read again in a second step
     notes="to int8, uint8, int16, uint16; per-tensor, per-axis or per-block scales",
 )
 
@@ -157,17 +182,19 @@ _QUANTIZE = elementwise(
 
 def _build_dequantize(node: Node) -> Layer:
     tensor = data_input(node, (*STORED, "int32"))
+    code, given = int(node.attributes.get("output_dtype", 0)), node.operand(1)
+    if code and given is not None and code != {"float32": 1, "float16": 10}.get(str(given.dtype)):
+        raise ModelError(f"output_dtype={code} differs from the scale's {given.dtype}")
+    if any(isinstance(node.operand(k), Tensor) for k in (1, 2)):
+        return _build_computed(_DEQUANTIZE, node, tensor, tensor.dtype)
     scale, zero = _constants(node, tensor.dtype)
-    code = int(node.attributes.get("output_dtype", 0))
-    if code and code != {"float32": 1, "float16": 10}[scale.dtype.name]:
-        raise ModelError(f"output_dtype={code} differs from the scale's {scale.dtype}")
     layer = _DEQUANTIZE.build(replace(node, inputs=(tensor, scale, zero)))
     return replace(layer, attributes=_settings(node, tensor.dtype, scale, zero))
 
 
 def _dequantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
-    if not np.any(zero):
+    if task.layer.inputs[2:] in ((), (None,)) and not np.any(zero):
         return [(np.multiply, (x, scale, task.out))]
     return [(np.subtract, (x, zero, task.out)), (np.multiply, (task.out, scale, task.out))]
 
@@ -180,7 +207,7 @@ _DEQUANTIZE = elementwise(
     since=10,
     attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
     compute_in=lambda dtype: "float32",
-    constant_inputs=frozenset({1, 2}),
+    aliases=lambda layer: (),  # what is read again in a second step
     notes="from int8, uint8, int16, uint16, int32 (bias), and constant int4 and uint4, which stay packed as weights of MatMul "
     "and Gemm; per-tensor, per-axis or per-block scales",
 )
@@ -241,10 +268,12 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     return calls
 
 
+QUANTIZE = replace(_QUANTIZE, build=_build_quantize)
+
 DEQUANTIZE = replace(_DEQUANTIZE, build=_build_dequantize)
 
 OPERATORS: tuple[Operator, ...] = (
-    replace(_QUANTIZE, build=_build_quantize),
+    QUANTIZE,
     DEQUANTIZE,
     Operator(
         "DynamicQuantizeLinear",

@@ -341,12 +341,12 @@ def quantized_product(shape: Shape, weights: np.ndarray, zeros: np.ndarray) -> t
     outputs) of these zero points.
     """
     h, made = Tensor("h", shape), ("y", "scale", "zero")
-    first = _DYNAMIC.build(Node("", "DynamicQuantizeLinear", 24, {}, (h,), made))
+    first = DYNAMIC.build(Node("", "DynamicQuantizeLinear", 24, {}, (h,), made))
     operands = (first.outputs[0], weights, first.outputs[2], zeros)
     return first, _INTEGERS.build(Node("", "MatMulInteger", 24, {}, operands, ("sums",)))
 
 
-_DYNAMIC, _INTEGERS = (
+DYNAMIC, _INTEGERS = (
     next(one for one in (*QUANTIZING, *PRODUCTS) if one.op_type == op_type)
     for op_type in ("DynamicQuantizeLinear", "MatMulInteger")
 )
@@ -409,7 +409,7 @@ class _Cell:
         zeros, scales = (self.layer.constants[k].squeeze() for k in (R_ZERO, R_SCALE))
         values, calls = {"h": self.h}, list[Call]()
         layers = quantized_product(self.h.shape, self.weights.of_state, zeros)
-        for operator, layer in zip((_DYNAMIC, _INTEGERS), layers, strict=True):
+        for operator, layer in zip((DYNAMIC, _INTEGERS), layers, strict=True):
             phase = single_phase(operator, layer)
             assert phase is not None
             slabs = [

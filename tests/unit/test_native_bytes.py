@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
@@ -15,7 +16,7 @@ from onnxruntime import InferenceSession
 import csdfgen
 import runtime
 from csdfgen.backends.native.families import AS_ESTIMATED, match_family
-from csdfgen.backends.native.families.byte_products import Operands
+from csdfgen.backends.native.families.byte_products import ByteConvolution, Operands
 from tests.native_steps import compiler_missing
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -300,3 +301,27 @@ def test_weights_further_apart_than_bytes_are() -> None:
     np.testing.assert_array_equal(sums, weights.reshape(2, 3) @ (x - 4) + [10, 20])
     larger = found.bias[1] + moved @ (x + 128) - found.zeros * (x + 128).sum()
     np.testing.assert_array_equal(larger, sums)
+
+
+def test_a_convolution_behind_a_range_of_all_rows_has_the_kernel_of_bytes() -> None:
+    case = Case()
+    made = ["q", "scale", "zero"]
+    weights = case.constant(case.bytes_of("uint8", (5, 3, 3, 3)))
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], made),
+        helper.make_node(
+            "ConvInteger", ["q", weights, "zero", case.constant(np.uint8(121))], ["y"]
+        ),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TYPES[dtype], shape)
+        for name, dtype, shape in (("x", "float32", (1, 3, 9, 8)), ("y", "int32", (1, 5, 7, 6)))
+    ]
+    graph = helper.make_graph(nodes, "range", ends[:1], ends[1:], case.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    network = csdfgen.load(model)
+    (conv,) = (layer for layer in network.layers if layer.op_type == "ConvInteger")
+    assert isinstance(match_family(conv), ByteConvolution)
+    x = case.rng.standard_normal((1, 3, 9, 8)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(csdfgen.compile(csdfgen.plan(network))(x)["y"], wanted)
