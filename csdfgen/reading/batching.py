@@ -14,6 +14,9 @@ writes into. `lift_node` changes such a node to one of N images. Whether the mod
 to each image is not known there: the network built from lifted nodes is compared with the one for
 one image, layer by layer.
 
+The other way round, exporters write into the same operands the N images that they saw, and then nothing builds for one.
+`lower_node` changes such a node to one of a single image, and the same comparison says whether that is what each image is done.
+
 Nothing needs to be lifted where a 1 is broadcast: an Expand to 1, operands of arithmetic, a Tile
 by 1. What computes only constants (ConstantOfShape, Shape and the operations behind them) has been
 evaluated; its result counts where a node of the table reads it.
@@ -23,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
-from csdfgen.ops import get_operator
+from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
@@ -274,6 +278,46 @@ _RULES: Mapping[str, Callable[[Node, int], Node]] = {
     "Slice": _slice,
 }
 """Operators whose constants can fix a number of images, and how each is lifted."""
+
+
+# Constants that fix all images -------------------------------------------------------------------
+
+
+def lower_node(node: Node, batch: int) -> Node:
+    """The node with the sizes of `batch` images that its constants fix made those of one, as far as it is known where they
+    are; only a comparison with the node for all images tells whether it then does the same to each.
+    """
+    if node.op_type in ("Reshape", "Expand"):
+        return _lowered_sizes(node, batch)
+    if node.op_type not in ("Concat", "MatMul") and not OPERATORS[node.op_type].pointwise:
+        return node
+    rank = max((len(one.shape) for one in node.inputs if isinstance(one, Tensor)), default=0)
+    return replace(node, inputs=tuple(_of_one_image(one, rank, batch) for one in node.inputs))
+
+
+def _of_one_image(
+    operand: Tensor | np.ndarray | None, rank: int, batch: int
+) -> Tensor | np.ndarray | None:
+    """A constant that is the same one for all images, once."""
+    if not isinstance(operand, np.ndarray) or operand.ndim != rank or len(operand) != batch:
+        return operand
+    alike = _same_array(operand, np.broadcast_to(operand[:1], operand.shape))
+    return operand[:1] if alike else operand
+
+
+def _lowered_sizes(node: Node, batch: int) -> Node:
+    """The first size that images may be part of; nothing where the sizes are those of one image."""
+    source, sizes = node.operand(0), _integers(node, 1)
+    if not isinstance(source, Tensor) or sizes is None:
+        return node
+    fixed = node.op_type == "Reshape" and min(sizes, default=0) > 0
+    if fixed and prod(sizes) != batch * source.elements:
+        return node
+    places = range(len(sizes) if fixed else min(1, len(sizes)))
+    at = next((k for k in places if sizes[k] > 0 and sizes[k] % batch == 0), None)
+    return (
+        node if at is None else _with(node, 1, [*sizes[:at], sizes[at] // batch, *sizes[at + 1 :]])
+    )
 
 
 def _integers(node: Node, position: int, attribute: str = "") -> list[int] | None:

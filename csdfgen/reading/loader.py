@@ -328,7 +328,9 @@ def _network(
     that says so says nothing of N images, and would blend them in a Resize to one.
     """
 
-    def build(shapes: Mapping[str, Shape], lift_to: int | None = None) -> Network:
+    def build(
+        shapes: Mapping[str, Shape], lift_to: int | None = None, lower_from: int | None = None
+    ) -> Network:
         inputs = [
             Tensor(
                 i.name,
@@ -345,6 +347,7 @@ def _network(
             name=file.name,
             source=file.source,
             lift_to=lift_to,
+            lower_from=lower_from,
             apart=batch == 1,
             as_rows=as_rows,
         )
@@ -371,7 +374,10 @@ def _network(
     try:
         single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
-        return _with_one_choice(whole, batch)
+        try:
+            single = build(one, lower_from=batch)
+        except ModelError:
+            return _with_one_choice(whole, batch)
     if obstacle(whole, single, batch) is None:
         return repeat_images(single, batch)
     found = _lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None

@@ -29,7 +29,7 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.joining import constant_layer
 from csdfgen.ops.stored import quantize_values, read_values
-from csdfgen.reading.batching import lift_node, repeat_constant
+from csdfgen.reading.batching import lift_node, lower_node, repeat_constant
 from csdfgen.reading.bfloat16 import may_be_several, round_ends, widen_operation
 from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, placeholder
@@ -115,6 +115,7 @@ def build_network(
     name: str,
     source: str,
     lift_to: int | None = None,
+    lower_from: int | None = None,
     apart: bool = True,
     as_rows: bool = True,
 ) -> Network:
@@ -126,6 +127,7 @@ def build_network(
         where the network is compared with one of several images. as_rows: Scans may become layers, whose rows are turns.
     """
     visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart, as_rows)
+    visit.lower_from = lower_from
     for tensor in inputs:
         visit.check_size(tensor, f"input '{label(tensor.name)}' has")
     for operation in graph.operations:
@@ -262,6 +264,7 @@ class _Visit:
         self._graph = graph
         self._folder = folder
         self._lift_to = lift_to
+        self.lower_from: int | None = None
         self._apart = apart
         self._as_rows = as_rows
         self._inputs = inputs
@@ -668,6 +671,8 @@ class _Visit:
         return sum(names.count(name) for names in (*read, graph.outputs))
 
     def _for_all_images(self, node: Node) -> Node:
+        if self.lower_from is not None:
+            return lower_node(node, self.lower_from)
         if self._lift_to is None:
             return node
         whole = lift_node(node, self._lift_to)

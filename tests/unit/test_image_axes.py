@@ -71,10 +71,25 @@ def frames(g: Graph) -> str:
     return g.node("ReduceMax", shaped(g, pooled, -1, 4, 3), axes=[1], keepdims=0)
 
 
+def bake_sizes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same network as exporters write it that know all sizes: no Reshape has a -1."""
+    made = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    ends = [*made.graph.value_info, *made.graph.output]
+    sizes = {one.name: [d.dim_value for d in one.type.tensor_type.shape.dim] for one in ends}
+    for node in made.graph.node:
+        if node.op_type == "Reshape" and all(sizes[node.output[0]]):
+            node.input[1] = f"sizes of {node.output[0]}"
+            array = np.array(sizes[node.output[0]], np.int64)
+            made.graph.initializer.append(onnx.numpy_helper.from_array(array, node.input[1]))
+    return made
+
+
+@pytest.mark.parametrize("baked", [False, True])
 @pytest.mark.parametrize("made", [windows, tokens_first, frames])
-def test_images_are_followed(made: object) -> None:
+def test_images_are_followed(made: object, baked: bool) -> None:
     g = Graph(opset=13)
     proto = g.model(made(g))  # type: ignore[operator]
+    proto = bake_sizes(proto) if baked else proto
     network, feeds = load(proto), g.feeds()
     assert network.batch == IMAGES
     (name,) = (o.name for o in network.outputs)
@@ -142,10 +157,12 @@ def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return g.model(g.node("Relu", x), checked=False), g.feeds()
 
 
-def test_random_chains_are_split_only_if_images_stay_apart() -> None:
+@pytest.mark.parametrize("baked", [False, True])
+def test_random_chains_are_split_only_if_images_stay_apart(baked: bool) -> None:
     split = whole = 0
     for seed in range(300):
         proto, feeds = chain(seed)
+        proto = bake_sizes(proto) if baked else proto
         try:
             network = load(proto)
         except ModelError:
