@@ -66,7 +66,7 @@ DIGESTS = {
     "lines_8.h": "f829bd755f7384dc",
     "lines_4.h": "ca05fbfceaba2515",
     "lines_1.h": "d146543db8f5eb1a",
-    "strips.h": "fda3073214ef28d1",
+    "strips.h": "8024b6dadb7ddf6a",
     "dots.h": "f4950c9c5d29e172",
     "pairs.h": "ac34549dbc5a6ce6",
 }
