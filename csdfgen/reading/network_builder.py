@@ -358,9 +358,13 @@ class _Visit:
     ) -> bool:
         """Give results of an operation that were not computed, if these have no elements. names: theirs; None: all."""
         known = [o for o in operands if isinstance(o, Tensor | np.ndarray | None)]
-        if len(known) < len(operation.inputs) or operation.stored is not None:
+        if len(known) < len(operation.inputs):
             return False
-        made = make_empty_results(operation, known)
+        made = dict(make_empty_results(operation, known))
+        for k, name in enumerate(operation.outputs):
+            form = None if operation.stored is None else operation.stored.written(k)
+            if form is not None and name in made:
+                made[name] = made[name].astype(form.dtype)
         if not set(operation.outputs if names is None else names) - {""} <= made.keys():
             return False
         self._values.update(made)

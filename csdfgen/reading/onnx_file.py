@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from csdfgen.errors import ModelError
 from csdfgen.files import record
 from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields
+from csdfgen.reading.zoo import PREFIX, look_up
 
 MAX_FILE_BYTES = 2**31 - 1
 """Protobuf's own limit on one message."""
@@ -122,13 +123,22 @@ def read_file(path: Path) -> ModelFile:
         raise (error if other is None else ModelError(other)) from error.__cause__
 
 
+def _missing(path: Path) -> str:
+    """What is said of a file that does not exist, which may be meant to be a network of the zoo."""
+    try:
+        look_up(f"{PREFIX}{path}")
+    except ModelError:
+        return "does not exist"
+    return f"does not exist; the network of the zoo is {PREFIX}{path}"
+
+
 def check_file(path: Path) -> None:
     """Raise ModelError for what cannot be a model file: missing, a directory, empty, too large."""
     try:
         if path.is_dir():
             raise ModelError("is a directory, not a file of a model")
         if not path.is_file():
-            raise ModelError("is not a regular file" if path.exists() else "does not exist")
+            raise ModelError("is not a regular file" if path.exists() else _missing(path))
         record(path)
         size = path.stat().st_size
     except OSError as error:

@@ -467,6 +467,7 @@ def test_wrong_usage_is_exit_2(csdfgen: Any, arguments: tuple[str, ...]) -> None
 
 BAD_FILES = [
     ("none.onnx", None, "does not exist"),
+    ("resnet8", None, "zoo:resnet8|resnet8: "),
     ("none.json", None, "No such file"),
     ("none.xml", None, "No such file"),
     ("empty.onnx", b"", "empty"),

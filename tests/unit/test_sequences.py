@@ -392,3 +392,22 @@ def test_an_if_may_choose_between_tensors_without_elements() -> None:
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     found = runtime.run(csdfgen.plan(csdfgen.load(model(text))), x)
     np.testing.assert_array_equal(found["y"], x)
+
+
+def test_parts_without_elements_among_quantized_ones() -> None:
+    """The part that is clipped on its way to integers has none."""
+    g = Graph(opset=13)
+    form = [g.constant(np.float32(0.1)), g.constant(np.int8(0))]
+
+    def stored(x: str) -> str:
+        return g.node("DequantizeLinear", g.node("QuantizeLinear", x, *form), *form)
+
+    x = stored(g.input("x", (1, 2, 5)))
+    none = g.node("Split", x, g.constant(np.array([0, 2])), outputs=2, axis=1)
+    every = g.nodes[-1].output[1]
+    joined = g.node("Concat", stored(g.node("Relu", none)), stored(every), axis=1)
+    proto = g.model(stored(joined))
+    network = csdfgen.load(proto)
+    (name,) = (one.name for one in network.outputs)
+    found = runtime.run(csdfgen.plan(network), g.feeds())[name]
+    np.testing.assert_allclose(found, reference(proto, g.feeds())[name], atol=1e-6)
