@@ -33,7 +33,6 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Work,
-    align_size,
     make_phase_kernel,
     require_constant,
 )
@@ -550,7 +549,9 @@ def _emit(layer: Layer, work: Work) -> list[Call]:
     cell.scratch = trial = CountingScratch(scratch.room)
     _CELLS[layer.op_type](cell, np.empty((batch, wide), x.dtype))
     cell.scratch = scratch  # activations take theirs behind the gates
-    block = max(1, min(steps, (scratch.room - align_size(trial.end)) // max(1, each)))
+    room = scratch.room - trial.end
+    room -= room % Scratch.ALIGN if trial.end else 0
+    block = max(1, min(steps, room // max(1, each)))
     gates = scratch.take((block, batch, wide), x.dtype)
     starts = range(0, steps, block)
     for start in reversed(starts) if given["reverse"] else starts:
