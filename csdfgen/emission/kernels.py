@@ -83,24 +83,34 @@ def _library(compiler: Compiler) -> dict[str, tuple[set[str], set[str]]]:
         write(Path(folder))
         flags = [*STANDARD, "-E", "-DCSDF_SCALAR", f"-I{folder}"]
         expanded = compiler.run_all([*flags, path] for path in files)
+    readers: dict[str, set[str]] = {}
+    for path in files:
+        for header in _INCLUDED.findall(path.read_text()):
+            readers.setdefault(header, set()).add(path.stem)
+    # such as depthwise.h, which is the code of depthwise.c and depthwise_bf16.c
+    shared = [
+        header
+        for header, some in readers.items()
+        if all(one.startswith(Path(header).stem) for one in some)
+    ]
     found = {}
     for path, (code, text, errors) in zip(files, expanded, strict=True):
         if code:
             raise ToolError(f"fails: {errors.strip().splitlines()[0]}", where=compiler.name)
-        own = _own(text, path)
+        own = _own(text, {path.name, *(one for one in shared if path.stem in readers[one])})
         defined = set(_FUNCTION.findall(own)) | set(_VALUES.findall(own))
         found[path.name] = defined, set(_USED.findall(own)) - defined
     return found
 
 
-def _own(text: str, path: Path) -> str:
-    """The lines of an expanded file that come from the file itself."""
+def _own(text: str, names: set[str]) -> str:
+    """The lines of an expanded file that come from files of these names, and not from other headers."""
     found: list[str] = []
     ours = False
     for line in text.splitlines():
         marker = _MARKER.match(line) if line.startswith("#") else None  # a million lines are not
         if marker is not None:
-            ours = Path(marker[1]).name == path.name
+            ours = Path(marker[1]).name in names
         elif ours:
             found.append(line)
     return "\n".join(found)

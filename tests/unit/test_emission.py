@@ -19,10 +19,11 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.build import STANDARD, find_compiler, sources
+from csdfgen.backends.native.generate import write
 from csdfgen.backends.native.structures import instruction, structure
 from csdfgen.emission.emit import emit
-from csdfgen.emission.kernels import collect_sources
+from csdfgen.emission.kernels import collect_sources, list_functions
 from csdfgen.emission.macros import format_token, shorten_even_table, shorten_table
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Blob, Pool
@@ -360,6 +361,24 @@ def test_only_the_files_that_are_called_come_along() -> None:
     assert names.isdisjoint({"winograd.c", "reduce.c", "depthwise.c", "blocks_16.h"})
     with pytest.raises(PlanError, match="csdf_nothing"):
         collect_sources(["csdf_nothing"])
+
+
+@pytest.mark.networks
+@pytest.mark.skipif(not shutil.which("nm"), reason="nm, which lists symbols, is not installed")
+def test_what_a_file_of_kernels_uses_of_others_comes_along(tmp_path: Path) -> None:
+    """By the symbols that the compiled file lacks."""
+    write(tmp_path)
+    known = list_functions(one.name for one in sources())
+    home = {name: file for file, (defined, _) in known.items() for name in defined}
+    flags = [*STANDARD, "-c", "-DCSDF_SCALAR", f"-I{tmp_path}"]
+    made = {file: tmp_path / f"{file.stem}.o" for file in sources()}
+    done = find_compiler().run_all([*flags, file, "-o", at] for file, at in made.items())
+    assert not any(code for code, _, _ in done)
+    for file, at in made.items():
+        listed = subprocess.run(["nm", "-u", at], capture_output=True, text=True, check=True)
+        lacking = {line.split()[-1] for line in listed.stdout.splitlines() if line} & home.keys()
+        found = collect_sources(known[file.name][0], [1]).keys()
+        assert {home[name] for name in lacking} <= found, file.name
 
 
 def test_kernels_know_what_no_step_takes() -> None:
