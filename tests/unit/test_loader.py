@@ -676,11 +676,14 @@ def test_a_model_that_does_not_fit_says_so_without_its_batch() -> None:
     )
 
 
-def test_a_model_for_one_batch_alone_keeps_its_images_together() -> None:
+@pytest.mark.parametrize(("target", "batch"), [((3, 16), 3), ((6, 8), 1), ((4, 12), 1)])
+def test_a_model_for_one_batch_alone_is_split_where_its_images_stay_apart(
+    target: tuple[int, ...], batch: int
+) -> None:
     proto = model(
-        "g (float[3,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array([3, 16])}
+        "g (float[3,4,2,2] x) => (y) { y = Reshape(x, target) }", {"target": np.array(target)}
     )
-    assert agrees_with_onnxruntime(proto, {"x": image(3, 4, 2, 2)}).batch == 1
+    assert agrees_with_onnxruntime(proto, {"x": image(3, 4, 2, 2)}).batch == batch
 
 
 def test_inputs_of_different_batches_are_not_split() -> None:
