@@ -159,7 +159,7 @@ def _build_quantize(node: Node) -> Layer:
 def _quantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
     out = task.out
-    known = task.layer.inputs[1:] in ((), (None, None))
+    known = 2 in task.layer.constants
     one = int(zero.reshape(-1)[0]) if known and zero.size == 1 else zero
     return [(np.divide, (x, scale, out)), *round_values(out, one, *limits(task.layer.output.dtype))]
 
@@ -194,7 +194,7 @@ def _build_dequantize(node: Node) -> Layer:
 
 def _dequantize(task: Task) -> list[Call]:
     x, scale, zero = task.operands
-    if task.layer.inputs[2:] in ((), (None,)) and not np.any(zero):
+    if 2 in task.layer.constants and not np.any(zero):
         return [(np.multiply, (x, scale, task.out))]
     return [(np.subtract, (x, zero, task.out)), (np.multiply, (task.out, scale, task.out))]
 
@@ -235,9 +235,6 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
     low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
     flat = work.scratch.take(ones, "bool")
-    axis = next((k for k, size in enumerate(x.shape) if size >= _PARTS), int(np.argmax(x.shape)))
-    each = -(-x.shape[axis] // _PARTS)
-    values = work.scratch.take((*x.shape[:axis], each, *x.shape[axis + 1 :]), "float32")
     calls: list[Call] = [
         (np.minimum.reduce, (x, dims, None, low, True)),
         (np.maximum.reduce, (x, dims, None, high, True)),
@@ -253,6 +250,11 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     ]
     found = dict(zip(layer.attributes["made"], work.results, strict=True))
     if 0 in found:
+        axis = next(
+            (k for k, size in enumerate(x.shape) if size >= _PARTS), int(np.argmax(x.shape))
+        )
+        each = -(-x.shape[axis] // _PARTS)
+        values = work.scratch.take((*x.shape[:axis], each, *x.shape[axis + 1 :]), "float32")
         for start in range(0, x.shape[axis], each):
             part = (slice(None),) * axis + (slice(start, start + each),)
             held = (*part[:-1], slice(x.shape[axis] - start))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
@@ -323,5 +322,5 @@ def test_a_convolution_behind_a_range_of_all_rows_has_the_kernel_of_bytes() -> N
     (conv,) = (layer for layer in network.layers if layer.op_type == "ConvInteger")
     assert isinstance(match_family(conv), ByteConvolution)
     x = case.rng.standard_normal((1, 3, 9, 8)).astype(np.float32)
-    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (wanted,) = InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_array_equal(csdfgen.compile(csdfgen.plan(network))(x)["y"], wanted)
