@@ -19,6 +19,7 @@ import numpy as np
 
 from csdfgen.planning.packing import Items, pack
 from csdfgen.planning.packing.items import FREE
+from csdfgen.planning.stream_checker import MOST_ROWS
 
 Tables = dict[str, tuple[int, dict[int, int]]]
 """Buffer or workspace -> (rows after which its offsets repeat, offset of each block by its first row)."""
@@ -204,7 +205,8 @@ class _Way:
             return self.turns
         length = self.ringed[0].length
         holding = -(-max(one.life for one in self.ringed) // (self.turns * length))
-        most = max(holding, min(_MULTIPLES, _FIRINGS // (length * self.turns)))
+        rows = max(one.rows for one in self.ringed)
+        most = max(holding, min(_MULTIPLES, _most_turns(rows, length) // self.turns))
 
         def price(periods: int) -> float:
             rings = sum(one.ring(periods) * one.row_bytes for one in self.ringed)
@@ -243,20 +245,25 @@ class _Way:
 
 def _list_ways(parts: Sequence[Part], alignment: int) -> Iterator[_Way]:
     """The ways that are tried: rings for none, or for those that live longest."""
-    length = parts[0].length
     lives = sorted({one.life for one in parts if one.row_bytes > 1}, reverse=True)
     for limit in (*lives, 0):
         way = _divide(parts, limit, alignment)
         ringed, rest, needed, least = way.ringed, way.rest, way.turns, way.least
         count = sum(len(one.size) for one in rest)
-        for turns in range(needed, min(_FIRINGS // length, 3 * needed + 4) + 1):
+        most = _most_turns(sum(one.rows for one in rest), parts[0].length)
+        for turns in range(needed, min(most, 3 * needed + 4) + 1):
             if turns * count <= (_MOST if turns == needed else _FEW):
                 yield replace(way, turns=turns, extra=turns - needed)
         found = _follow(rest, alignment) if 0 < count <= _FOLLOWED[0] else None
-        if found is not None and found[0] * length <= _FIRINGS:
+        if found is not None and found[0] <= most:
             yield _Way(ringed, rest, found[0], 0, alignment, least, found[1:])
         if len(ringed) >= _RINGED:
             break
+
+
+def _most_turns(rows: int, length: int) -> int:
+    """Periods, of so many rows that are checked together and so many firings, after which offsets may repeat at most."""
+    return min(_FIRINGS // length, MOST_ROWS // max(1, rows))
 
 
 def list_rings(parts: Sequence[Part], alignment: int) -> _Way:

@@ -27,8 +27,8 @@ from csdfgen.planning.plan import Plan
 Table = tuple[int, Mapping[int, int]]
 """(rows after which offsets repeat, offset of each block by its first row)."""
 
-_MOST = 200_000
-"""Rows on a circle at most."""
+MOST_ROWS = 200_000
+"""Rows on a circle at most, in the periods after which all of its offsets repeat."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def _offsets(table: Table, rows: int, row_bytes: int) -> list[int]:
     """The offsets of the first rows."""
     repeat, blocks = table
     starts = sorted(blocks)
-    if not starts or starts[0] or repeat < 1 or rows > _MOST:
+    if not starts or starts[0] or repeat < 1 or rows > MOST_ROWS:
         raise PlanError(f"{rows} rows have offsets that repeat after {repeat}")
     found = []
     for row in range(rows):
@@ -216,7 +216,7 @@ def _check_circle(group: list[_Circling], length: int) -> None:
     """Check that no byte belongs to two rows at a time, over the periods after which all offsets repeat."""
     turn = lcm(*(one.turn for one in group))
     around = turn * length
-    if turn * sum(len(one.first) for one in group) > _MOST:
+    if turn * sum(len(one.first) for one in group) > MOST_ROWS:
         raise PlanError(f"offsets of '{group[0].name}' and others repeat after {turn} periods")
     events = list[tuple[int, int, int]]()
     held = list[tuple[int, int, str]]()
