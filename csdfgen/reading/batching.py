@@ -34,7 +34,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.ops import OPERATORS, get_operator
-from csdfgen.reading.image_axes import ImageAxes
+from csdfgen.reading.image_axes import ImageAxes, are_shifted, gathers_by_image
 from csdfgen.reading.onnx_file import label
 
 
@@ -87,6 +87,7 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
     if found is not None and not places.keep(whole, single):
         return f"mixes them: {found}"
     constants, settings = whole.constants, whole.attributes
+    by_image = gathers_by_image(whole, single, batch)
     same = (
         constants.keys() == single.constants.keys()
         and settings.keys() == single.attributes.keys()
@@ -94,7 +95,10 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
             _same_constant(constants[k], single.constants[k], whole.output, batch)
             for k in constants
         )
-        and all(_same_setting(settings[k], single.attributes[k], batch) for k in settings)
+        and (
+            by_image
+            or all(_same_setting(settings[k], single.attributes[k], batch) for k in settings)
+        )
     )
     return None if same else f"has other constants or settings for {batch} images than for one"
 
@@ -132,10 +136,9 @@ def _same_constant(whole: np.ndarray, single: np.ndarray, output: Tensor, batch:
     if _same_array(whole, single):
         return True
     return (
-        single.shape[:1] == (1,)
-        and whole.shape == (batch, *single.shape[1:])
-        and whole.ndim == len(output.shape)
-        and _same_array(whole, np.broadcast_to(single, whole.shape))
+        whole.ndim == single.ndim == len(output.shape) > 0
+        and whole.shape == (batch * len(single), *single.shape[1:])
+        and _repeats(whole, single)
     )
 
 
@@ -185,7 +188,7 @@ _USUAL = """
 _FOR_EACH_IMAGE: Mapping[str, Callable[[Layer], bool]] = {
     **dict.fromkeys(_USUAL.split(), lambda layer: True),
     "GatherElements": lambda layer: 0 not in layer.constants,
-    "GatherND": lambda layer: 0 in layer.constants or layer.attributes["batch_dims"] > 0,
+    "GatherND": lambda layer: 0 in layer.constants or layer.attributes.get("batch_dims", 0) > 0,
     "ScatterElements": lambda layer: all(
         constant.shape[0] == layer.output.shape[0] for constant in layer.constants.values()
     ),
@@ -227,13 +230,13 @@ def _reshape(node: Node, batch: int) -> Node:
     return node if target is None or target[:1] != [1] else _with(node, 1, [batch, *target[1:]])
 
 
-def _resize(node: Node, batch: int) -> Node:
-    """The size along axis 0, if it is given at all; factors are the same for any number of images."""
+def _resize(node: Node, batch: int, of: int = 1) -> Node:
+    """The size along axis 0 of so many images, if it is given at all; factors are the same for any number of images."""
     sizes, axes = _integers(node, 3), node.attributes.get("axes")
     if sizes is None:
         return node
     place = _place_of_axis_0(node, len(sizes), axes)
-    if place is None or sizes[place] != 1:
+    if place is None or sizes[place] != of:
         return node
     return _with(node, 3, [*sizes[:place], batch, *sizes[place + 1 :]])
 
@@ -289,20 +292,48 @@ def lower_node(node: Node, batch: int) -> Node:
     """
     if node.op_type in ("Reshape", "Expand"):
         return _lowered_sizes(node, batch)
-    if node.op_type not in ("Concat", "MatMul") and not OPERATORS[node.op_type].pointwise:
+    if node.op_type in ("Gather", "GatherND"):
+        return _lowered_positions(node, batch)
+    if node.op_type == "Resize":
+        return _resize(node, 1, of=batch)
+    others = ("Concat", "GatherElements", "MatMul")
+    if node.op_type not in others and not OPERATORS[node.op_type].pointwise:
         return node
-    rank = max((len(one.shape) for one in node.inputs if isinstance(one, Tensor)), default=0)
-    return replace(node, inputs=tuple(_of_one_image(one, rank, batch) for one in node.inputs))
+    shapes = [one.shape for one in node.inputs if isinstance(one, Tensor)]
+    rank = max(map(len, shapes), default=0)
+    count = max((shape[0] for shape in shapes if len(shape) == rank > 0), default=1)
+    inputs = tuple(_of_one_image(one, rank, count, batch) for one in node.inputs)
+    return replace(node, inputs=inputs)
 
 
 def _of_one_image(
-    operand: Tensor | np.ndarray | None, rank: int, batch: int
+    operand: Tensor | np.ndarray | None, rank: int, count: int, batch: int
 ) -> Tensor | np.ndarray | None:
-    """A constant that is the same one for all images, once."""
-    if not isinstance(operand, np.ndarray) or operand.ndim != rank or len(operand) != batch:
+    """A constant that is the same one for all images, once. count: of positions along axis 0 that an image has."""
+    if not isinstance(operand, np.ndarray) or operand.ndim != rank or not rank:
         return operand
-    alike = _same_array(operand, np.broadcast_to(operand[:1], operand.shape))
-    return operand[:1] if alike else operand
+    one = operand[:count]
+    return one if len(operand) == batch * count and _repeats(operand, one) else operand
+
+
+def _repeats(whole: np.ndarray, single: np.ndarray) -> bool:
+    """Whether an array is another one several times."""
+    parts = whole.reshape(-1, *single.shape)
+    return _same_array(parts, np.broadcast_to(single, parts.shape))
+
+
+def _lowered_positions(node: Node, batch: int) -> Node:
+    """The positions of the first image, if those of the others are the same ones in theirs."""
+    source, given = node.operand(0), node.operand(1)
+    if not isinstance(source, Tensor) or not isinstance(given, np.ndarray) or not given.ndim:
+        return node
+    if node.attributes.get("axis", 0) or len(given) % batch:
+        return node
+    apart = np.zeros(given.shape[-1] if node.op_type == "GatherND" else 1, np.int64)
+    if not node.attributes.get("batch_dims", 0):
+        apart[0] = source.shape[0]
+    one = given[: len(given) // batch]
+    return _with(node, 1, one) if are_shifted(given, one, batch, apart) else node
 
 
 def _lowered_sizes(node: Node, batch: int) -> Node:
@@ -332,7 +363,9 @@ def _integers(node: Node, position: int, attribute: str = "") -> list[int] | Non
     return [int(v) for v in operand]
 
 
-def _with(node: Node, position: int, values: Sequence[int], attribute: str = "") -> Node:
+def _with(
+    node: Node, position: int, values: Sequence[int] | np.ndarray, attribute: str = ""
+) -> Node:
     """The node with other integers where `_integers` found them."""
     if attribute in node.attributes:
         attributes = MappingProxyType({**node.attributes, attribute: tuple(values)})

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import get_operator
@@ -41,8 +43,12 @@ class ImageAxes:
         for a, b in zip(whole.outputs, single.outputs, strict=True):
             if whole.op_type in _IN_ORDER:
                 before: int | None = self._before.get(operands[0][0].name, 1)
+            elif gathers_by_image(whole, single, self._batch):
+                before = 1 if found == [Place(0, 1)] else None
             else:
                 axis = _axis_of_result(whole, found)
+                if axis is None and _differ(whole, single) and set(found) == {Place(0, 1)}:
+                    axis = 0  # with constants that are repeated for each image
                 before = None if axis is None else prod(b.shape[:axis]) * found[0].part
             if before is None or self._place(a, b, before) is None:
                 return False
@@ -63,6 +69,34 @@ class ImageAxes:
         if before % outside or single.shape[differ[0]] % (before // outside):
             return None
         return Place(differ[0], before // outside)
+
+
+def _differ(whole: Layer, single: Layer) -> bool:
+    """Whether the constants of a layer that computes each position along axis 0 for itself have other shapes for one image."""
+    gathers = whole.op_type == "GatherElements" and whole.attributes["axis"] > 0
+    known = gathers or whole.op_type == "MatMul" or get_operator(whole).pointwise
+    pairs = [(c, single.constants[k]) for k, c in whole.constants.items() if k in single.constants]
+    ranks = {len(whole.output.shape), *(c.ndim for c, _ in pairs)}
+    return known and len(ranks) == 1 and any(c.shape != one.shape for c, one in pairs)
+
+
+def gathers_by_image(whole: Layer, single: Layer, batch: int) -> bool:
+    """Whether a layer gathers at constant positions from the front, for each image the same ones of its own."""
+    given, other = whole.attributes, single.attributes
+    if "flat" in given and "flat" in other:
+        size = single.output.elements // len(other["flat"])
+        return are_shifted(given["flat"], other["flat"], batch, _operand(single).elements // size)
+    if "indices" not in given or "indices" not in other or given["axis"] or other["axis"]:
+        return False
+    return are_shifted(given["indices"], other["indices"], batch, _operand(single).shape[0])
+
+
+def are_shifted(whole: np.ndarray, single: np.ndarray, batch: int, apart: Any) -> bool:
+    """Whether integers for all images are those of one, so far apart from image to image."""
+    images = np.arange(batch).reshape(-1, *(1,) * single.ndim)
+    return whole.size == batch * single.size and np.array_equal(
+        whole.reshape(batch, *single.shape), single + apart * images
+    )
 
 
 def _axis_of_result(layer: Layer, places: list[Place]) -> int | None:
@@ -102,6 +136,8 @@ def _apart_from_axis(layer: Layer, axis: int) -> int | None:
 
 def _gathered(layer: Layer, axis: int) -> int | None:
     along, indices = layer.attributes["axis"], layer.attributes.get("indices")
+    if 0 in layer.constants:  # a row of a table for each index
+        return int(along + axis)
     if along == axis or indices is None or len([t for t in layer.inputs if t is not None]) > 1:
         return None
     return int(axis if axis < along else axis - 1 + len(indices.shape))

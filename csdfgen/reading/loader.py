@@ -371,17 +371,17 @@ def _network(
         found = _lifted(lambda: build(sizes, batch), single, batch)
         assert found is not None, "what failed to build builds only if something was lifted"
         return found
-    try:
-        single = build(one)
-    except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
-        try:
-            single = build(one, lower_from=batch)
-        except ModelError:
-            return _with_one_choice(whole, batch)
-    if obstacle(whole, single, batch) is None:
-        return repeat_images(single, batch)
-    found = _lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None
-    return found or _with_one_choice(whole, batch)
+    alone: Network | None = None
+    for lower_from in (None, batch):  # constants may be those of this batch alone
+        with suppress(ModelError):
+            found = build(one, lower_from=lower_from)
+            if obstacle(whole, found, batch) is None:
+                return repeat_images(found, batch)
+            alone = alone or found
+    if alone is None:
+        return _with_one_choice(whole, batch)
+    repeated = _lifted(lambda: build(sizes, batch), alone, batch) if declared == {1} else None
+    return repeated or _with_one_choice(whole, batch)
 
 
 def _with_one_choice(whole: Network, batch: int) -> Network:

@@ -608,6 +608,11 @@ class _Visit:
             return False
         values = _values(operation, known)
         node = _node(operation, self._layer_name(operation.name), values)
+        if self.lower_from is not None:
+            node = lower_node(replace(node, inputs=tuple(known)), self.lower_from)
+            known = list(node.inputs)
+            values = _values(operation, known)
+            node = replace(node, inputs=tuple(values))
         node = self._bounded.prepared(node, operation.inputs)
         try:
             alone = operation.stored is not None and not may_be_several(operation)
@@ -675,8 +680,6 @@ class _Visit:
         return sum(names.count(name) for names in (*read, graph.outputs))
 
     def _for_all_images(self, node: Node) -> Node:
-        if self.lower_from is not None:
-            return lower_node(node, self.lower_from)
         if self._lift_to is None:
             return node
         whole = lift_node(node, self._lift_to)

@@ -117,6 +117,22 @@ def test_what_exchanges_images_is_not_split() -> None:
 # Whatever is split means what the whole batch means ------------------------------------------------
 
 
+def positions(rng: random.Random, size: int) -> np.ndarray:
+    """Indices along an axis: the same ones for every image, if it can have them; seldom any."""
+    if size % IMAGES or rng.random() < 0.2:
+        return np.array([rng.randrange(size) for _ in range(3)])
+    each = size // IMAGES
+    one = np.array([rng.randrange(each) for _ in range(rng.randint(1, 3))])
+    return (one + each * np.arange(IMAGES)[:, None]).reshape(-1)
+
+
+def repeated(g: Graph, shape: list[int]) -> np.ndarray:
+    """Values of a whole tensor, the same ones for every image if axis 0 can have these."""
+    times = IMAGES if shape[0] % IMAGES == 0 else 1
+    one = g.rng.normal(size=(shape[0] // times, *shape[1:])).astype(np.float32)
+    return np.concatenate([one] * times)
+
+
 def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """Random layers on some images, most of which do not know them from other elements."""
     rng, g = random.Random(seed), Graph(seed, opset=13)
@@ -135,7 +151,8 @@ def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
             x, shape = shaped(g, x, *sizes[:at], -1, *sizes[at:]), [*sizes[:at], whole, *sizes[at:]]
         else:
             axis = rng.randrange(rank)
-            op = rng.choice(["Softmax", "Gather", "Slice", "Add", "MatMul", "ReduceMax", "Concat"])
+            ops = ["Softmax", "Gather", "Slice", "Add", "MatMul", "ReduceMax", "Concat"]
+            op = rng.choice([*ops, "front", "GatherND", "repeat"])
             if op == "Softmax":
                 x = g.node(op, x, axis=axis)
             elif op == "ReduceMax":
@@ -147,6 +164,15 @@ def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
             elif op == "Slice":
                 ends = (np.array([v]) for v in (0, max(1, shape[axis] - 1), axis))
                 x, shape[axis] = g.node(op, x, *map(g.constant, ends)), max(1, shape[axis] - 1)
+            elif op in ("front", "GatherND"):
+                first = positions(rng, shape[0])
+                if op == "front" or rank < 2:
+                    x, shape[0] = g.node("Gather", x, g.constant(first), axis=0), len(first)
+                else:
+                    pairs = np.stack([first, rng.randrange(shape[1]) + 0 * first], axis=-1)
+                    x, shape[:2] = g.node(op, x, g.constant(pairs)), [len(first)]
+            elif op == "repeat":
+                x = g.node("Add", x, g.constant(repeated(g, shape)))
             elif op == "Add":
                 x = g.node(op, x, g.constant(g.rng.normal(size=shape[axis:]).astype(np.float32)))
             elif rank > 1:
@@ -180,3 +206,37 @@ def test_random_chains_are_split_only_if_images_stay_apart(baked: bool) -> None:
             err_msg=str(seed),
         )
     assert split > 10 and whole > 10
+
+
+@pytest.mark.parametrize("made", ["as_strided", "mask", "heads", "table", "Resize"])
+def test_constants_that_are_those_of_each_image_keep_them_apart(made: str) -> None:
+    """Positions, repeated values and sizes that exporters write for the images that they saw."""
+    g = Graph(opset=13)
+    images = np.arange(IMAGES)
+    if made == "Resize":
+        x, empty = g.input("x", (IMAGES, 2, 4, 6)), g.constant(np.array([], np.float32))
+        sizes = g.constant(np.array([IMAGES, 2, 8, 12]))
+        y = g.node("Resize", g.conv(x, 2), empty, empty, sizes, mode="linear")
+    elif made == "table":
+        x = g.node("Cast", g.input("x", (IMAGES, 5)), to=onnx.TensorProto.INT64)
+        table = g.constant(g.rng.normal(size=(7, 4)).astype(np.float32))
+        y = g.node("Add", g.node("Gather", table, x), g.constant(repeated(g, [IMAGES, 5, 4])))
+    else:
+        x = g.input("x", (IMAGES, *SIZES))
+        if made == "as_strided":
+            at = np.arange(prod(SIZES) * IMAGES).reshape(IMAGES, *SIZES)
+            y = g.node("Gather", shaped(g, x, -1), g.constant(at))
+        elif made == "mask":
+            at = np.stack(np.broadcast_arrays(images[:, None, None], np.arange(4)[::-1]), axis=-1)
+            y = g.node("GatherND", x, g.constant(at))
+        else:
+            heads = shaped(g, x, IMAGES * 2, 2, 6)
+            y = g.node("MatMul", heads, g.constant(repeated(g, [IMAGES * 2, 6, 3])))
+            at = np.broadcast_to(np.array([2, 0]), (IMAGES * 2, 2, 2))
+            y = shaped(g, g.node("GatherElements", y, g.constant(at), axis=2), IMAGES, -1)
+    proto, feeds = g.model(g.node("Relu", y)), g.feeds()
+    network = load(proto)
+    assert network.batch == IMAGES
+    (name,) = (o.name for o in network.outputs)
+    got = runtime.run(csdfgen.plan(network), feeds)[name]
+    np.testing.assert_allclose(got, reference(proto, feeds)[name], rtol=1e-5, atol=1e-5)
