@@ -84,6 +84,9 @@ _PARAMETERS: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
 )
 """Activation -> its default alpha and beta, None where it has none."""
 
+_AMBIGUOUS = ("Affine", "ScaledTanh", "ThresholdedRelu")
+"""Activations for which onnxruntime takes 0 instead of these defaults, which the operators of ONNX have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -114,6 +117,12 @@ def _functions(node: Node, count: int) -> tuple[Function, ...]:
         if name is None:
             raise ModelError(f"activation '{asked}' is not one of {', '.join(_PARAMETERS)}")
         alpha, beta = _PARAMETERS[name]
+        for key, value, values in (("alpha", alpha, alphas), ("beta", beta, betas)):
+            if name in _AMBIGUOUS and value and not values:
+                raise ModelError(
+                    f"activation '{name}' has no {key}, which is {value:g} in ONNX and 0 in onnxruntime; give "
+                    f"activation_{key} when the model is exported"
+                )
         if alpha is not None and alphas:
             alpha = float(alphas.pop(0))
         if beta is not None and betas:

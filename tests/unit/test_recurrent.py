@@ -152,6 +152,21 @@ def test_any_activation_of_any_number_of_steps(activation: str, backend: str) ->
             np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("activation", list(_PARAMETERS))
+def test_activations_without_parameters_are_those_of_onnxruntime_or_refused(
+    activation: str,
+) -> None:
+    made = model("RNN", ("Y",), activations=[activation])
+    if activation in ("Affine", "ScaledTanh", "ThresholdedRelu"):
+        with pytest.raises(ModelError, match="has no alpha, which is 1 in ONNX and 0 in onnxrun"):
+            csdfgen.load(made)
+        return
+    network = csdfgen.load(made)
+    feeds = fed(network)
+    got = runtime.compile(csdfgen.plan(network, backend="numpy"))(feeds)
+    np.testing.assert_allclose(got["Y"], as_onnxruntime(made, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_both_directions_have_activations_of_their_own() -> None:
     made = model(
         "GRU",
