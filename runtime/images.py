@@ -32,6 +32,7 @@ from runtime.drawing import SYMMETRIC, Span, random_inputs
 __all__ = [
     "SYMMETRIC",
     "ImageOptions",
+    "check_labels",
     "check_output_path",
     "parse_channel_values",
     "random_inputs",
@@ -48,7 +49,7 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
 
 TOP = 5
-"""Classes shown for a classifier; an output with fewer classes is not treated as one."""
+"""Classes shown for a classifier; an output with fewer classes is not treated as one, unless labels name them."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -478,17 +479,29 @@ def read_labels(path: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.rstrip().splitlines())
 
 
-def top_classes(output: np.ndarray) -> np.ndarray | None:
-    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None for other outputs than a
-    classifier's.
+def check_labels(
+    labels: Sequence[str] | None, outputs: Mapping[str, tuple[Sequence[int], str]]
+) -> None:
+    """Raise InputError if no output has a class for each label. outputs: shapes and dtypes, by name."""
+    counts = {name: n for name, form in outputs.items() if (n := _count_classes(*form))}
+    if labels is not None and len(labels) not in counts.values():
+        found = ", ".join(f"output '{name}' has {n} classes" for name, n in counts.items())
+        raise InputError(
+            f"{len(labels)} labels, {found or 'no output is a classifier'}; give one line for each class",
+            where="--labels",
+        )
 
-    A classifier's output has shape (N, K) or (N, K, 1, 1), K >= TOP, and floating point values.
+
+def _count_classes(shape: Sequence[int], dtype: str) -> int:
+    """Of a classifier's output: (N, K) or (N, K, 1, 1) floating point values; 0 of others."""
+    flat = len(shape) in (2, 4) and all(size == 1 for size in shape[2:])
+    return shape[1] if flat and dtype in ("float16", "float32", "float64") else 0
+
+
+def top_classes(output: np.ndarray, least: int = TOP) -> np.ndarray | None:
+    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None for other outputs than a
+    classifier's of `least` classes.
     """
-    if (
-        output.dtype.kind != "f"
-        or output.ndim not in (2, 4)
-        or output.shape[1] < TOP
-        or output.shape[2:] not in ((), (1, 1))
-    ):
+    if _count_classes(output.shape, output.dtype.name) < least:
         return None
     return np.argsort(-output.reshape(output.shape[:2]), axis=1, kind="stable")[:, :TOP]

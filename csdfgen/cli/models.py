@@ -112,14 +112,16 @@ def plan_with_precision(
     precision: str,
     model: str,
     asked: Asked,
+    check: Callable[[Network], None],
     feeds: Callable[[Network], Mapping[str, np.ndarray]],
     threads: int,
     progress: Progress,
 ) -> tuple[Plan, Network, Precision | None]:
-    """The plan of a model in a precision, its network, and how that was chosen, unless the model runs as it is. feeds: inputs
-    of a network, on which frames are timed. Raises CsdfgenError.
+    """The plan of a model in a precision, its network, and how that was chosen, unless the model runs as it is. check: raises
+    what is wrong with a network before it is planned; feeds: inputs of one, on which frames are timed. Raises CsdfgenError.
     """
     network = load_network(model, asked)
+    check(network)
     if precision == DEFAULT_PRECISION:
         return plan_network(network, asked, progress), network, None
     from csdfgen.precision.run_as import choose_precision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -245,6 +245,7 @@ class Run(Command):
             if self.as_json:
                 say_json(kept[0])
             else:
+                _check_labels(labels, kept[2])
                 self._show(*kept[:2])
                 self._show_end(kept[0])
                 _show_classes(kept[2], labels)
@@ -274,17 +275,21 @@ class Run(Command):
         from csdfgen.goals.facts import memories_facts
         from csdfgen.pages.trace import chrome_trace, sum_by_layer, time_firings
         from csdfgen.reading.zoo import is_zoo_name
-        from runtime.images import check_output_path, write_outputs
+        from runtime.images import check_labels, check_output_path, write_outputs
         from runtime.report import compare_with_reference, to_json
         from runtime.resident import read_resident_bytes
 
         labels, libraries = self._labels(), read_resident_bytes()
+
+        def check(network: Network) -> None:
+            if self.output is not None:
+                check_output_path(self.output, network)
+            check_labels(labels, {one.name: network.whole_form(one) for one in network.outputs})
+
         limited = threadpool_limits(limits=self.threads, user_api="blas")
         with record_files() as files, show_progress() as progress, limited:
             progress("loading")
-            plan, network, precision = self._plan_of(asked, progress)
-            if self.output is not None:
-                check_output_path(self.output, network)
+            plan, network, precision = self._plan_of(asked, check, progress)
             feeds = self._feeds(network)
             report, outputs = self._measured(plan, feeds, asked, progress, libraries)
             if self.output is not None:
@@ -409,8 +414,12 @@ class Run(Command):
 
         return self.pixels.read(input_formats(self.model) if self.input else {})
 
-    def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network, Precision | None]:
-        """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for."""
+    def _plan_of(
+        self, asked: Asked, check: Callable[[Network], None], progress: Progress
+    ) -> tuple[Plan, Network, Precision | None]:
+        """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for. check:
+        raises what is wrong with the network before it is planned.
+        """
         from csdfgen.backends.registry import AUTO, choose_backend, load_backend, replace_backend
         from csdfgen.cli.models import DEFAULT_PRECISION, load_plan_network, plan_with_precision
         from csdfgen.planning.saved import read_saved
@@ -418,7 +427,7 @@ class Run(Command):
 
         if self.plan is None:
             return plan_with_precision(
-                self.precision, self.model, asked, self._feeds, self.threads, progress
+                self.precision, self.model, asked, check, self._feeds, self.threads, progress
             )
         if self.precision != DEFAULT_PRECISION:
             raise PlanError(
@@ -436,6 +445,7 @@ class Run(Command):
             images = sum(len(next(iter(arrays.values()))) for arrays in frames)
             saved = read_saved(self.plan, memory, images)
             network = load_plan_network(saved, self.model, weights)
+        check(network)
         progress("reading the plan")
         of = saved.planned_with
         backend, device = given.get("backend", ""), given.get("cl_device", "")
@@ -667,24 +677,25 @@ def _show_layers(spent: Sequence[LayerTime], peak: float | None) -> None:
         say(f"and {pluralize(len(rest), 'layer')} with {1e3 * part:,.3f} ms together")
 
 
+def _check_labels(labels: tuple[str, ...] | None, outputs: Mapping[str, np.ndarray]) -> None:
+    from runtime.images import check_labels
+
+    check_labels(labels, {name: (one.shape, one.dtype.name) for name, one in outputs.items()})
+
+
 def _show_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | None) -> None:
     """The five likeliest classes of every classifier output."""
-    from runtime.images import top_classes
+    from runtime.images import TOP, top_classes
 
     for name, output in outputs.items():
-        top = top_classes(output)
-        if top is None:
+        top = top_classes(output, min(TOP, len(labels or range(TOP))))
+        if top is None or (labels and len(labels) != output.shape[1]):
             continue
-        if labels is not None and len(labels) != output.shape[1]:
-            raise InputError(
-                f"{len(labels)} labels, output '{name}' has {output.shape[1]} classes",
-                where="--labels",
-            )
         for image, classes in enumerate(top[:_SHOWN_IMAGES]):
             values = output[image].reshape(-1)
             of = f", image {image + 1} of {len(top)}" if len(top) > 1 else ""
             say(
-                f"\ntop 5 of '{escape(name)}'{of}",
+                f"\ntop {len(classes)} of '{escape(name)}'{of}",
                 table(
                     "> class", "> value", *(["label"] if labels else []),
                     rows=(

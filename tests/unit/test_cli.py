@@ -377,7 +377,24 @@ def test_classes_and_labels(csdfgen: Any) -> None:
     Path("labels.txt").write_text("one\ntwo\n")
     assert "2 labels" in refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
     Path("labels.txt").write_text(8 * "one too many\n")
-    assert "8 labels" in refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
+    err = refused(csdfgen("run", "net.onnx", "--labels", "labels.txt"))
+    assert "8 labels, output 'scores' has 7 classes; give one line for each class" in err
+
+
+def test_labels_name_few_classes_and_are_counted_before_planning(
+    csdfgen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,2] x) => (float[1,2] y) { y = Softmax(x) }'
+    )
+    onnx.save(few, "few.onnx")
+    Path("labels.txt").write_text("cat\ndog\n")
+    assert "top 5" not in csdfgen("run", "few.onnx").out
+    assert csdfgen("run", "few.onnx", "--labels", "labels.txt").out.count("dog") == 1
+    monkeypatch.setattr("csdfgen.cli.models.plan_network", None)
+    for model, has in (("net.onnx", "'scores' has 7 classes"), ("two.onnx", "no output is a")):
+        err = refused(csdfgen("run", model, "--labels", "labels.txt", "--rows", "2"))
+        assert f"2 labels, {'output ' if 'has' in has else ''}{has}" in err
 
 
 def test_inputs_and_outputs_by_file(csdfgen: Any) -> None:
