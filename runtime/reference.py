@@ -469,7 +469,11 @@ class Reference:
             results = self._session.run(self._names, feeds, options)
         except refusals() as error:
             raise self._refused("run", error) from None
-        found = {name: np.asarray(a) for name, a in zip(self._names, results, strict=True)}
+        labels = self.network.labels
+        found = {
+            name: _as_numbers(a, labels[name]) if name in labels else np.asarray(a)
+            for name, a in zip(self._names, results, strict=True)
+        }
         found.update(
             {name: found[name].astype(BFLOAT16.dtype) for name in self._rounded & {*found}}
         )
@@ -480,6 +484,15 @@ class Reference:
             f"onnxruntime cannot {what} it, run without {option('check')}: {format_reason(error)}",
             where=self.source,
         )
+
+
+def _as_numbers(found: Any, labels: Sequence[str | int]) -> np.ndarray:
+    """What `csdfgen.reading.words` makes of strings, and of a map for each sample."""
+    if isinstance(found, list):
+        return np.array([[one[name] for name in labels] for one in found], np.float32)
+    numbers = {name: number for number, name in enumerate(labels)}
+    flat = [numbers[name] for name in found.reshape(-1)]
+    return np.array(flat, np.int64).reshape(found.shape)
 
 
 def _opened(data: bytes, options: Any) -> Any:

@@ -338,6 +338,8 @@ class Member(Pickled):
 AtHeight: TypeAlias = "Callable[[int], Network]"
 """The network for images of so many rows of its first input."""
 
+_SHOWN_LABELS = 8
+
 HEIGHTS = tuple(960 << k for k in range(5))
 """Rows, or columns, of the images in which it is looked for what repeats: of many strides a multiple, and of many periods."""
 
@@ -360,6 +362,7 @@ class Network(Pickled):
     bounded: name of a tensor -> the axis along which it has as many positions as are found at run time, and others behind
         them.
     places: name of an If -> where its node is in the file (`reading.onnx_graph.Place`).
+    labels: output -> the strings that its integers count, or what the columns of its scores are named by (ZipMap).
     members: the networks that it consists of, where these are several (`reading.several`).
     at_height: the network for images of so many rows of its first input, read from the same file; None if it is of no file.
     sized: whether inputs have sizes of an example, which the file leaves free.
@@ -377,6 +380,9 @@ class Network(Pickled):
     parts: Mapping[str, tuple[str, int, int]] = field(default_factory=lambda: MappingProxyType({}))
     bounded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     places: Mapping[str, tuple[int | str, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    labels: Mapping[str, tuple[str | int, ...]] = field(
         default_factory=lambda: MappingProxyType({})
     )
     members: tuple[Member, ...] = ()
@@ -487,8 +493,14 @@ class Network(Pickled):
 
     @property
     def found_outputs(self) -> Mapping[str, str]:
-        """Output -> what to know of one that has as many positions as are found at run time."""
-        return {
+        """Output -> what to know of one that has as many positions as are found at run time, or has labels."""
+        named = {
+            name: ", ".join(f"{k}: {one}" for k, one in enumerate(labels[:_SHOWN_LABELS]))
+            + (", ..." if len(labels) > _SHOWN_LABELS else "")
+            for name, labels in self.labels.items()
+            if list(labels) != list(range(len(labels)))
+        }
+        return named | {
             o.name: f"{o.tensor.shape[self.bounded[o.tensor.name]]} positions along axis {self.bounded[o.tensor.name]} at "
             f"most; behind those that a frame has, all elements are {-1 if o.tensor.dtype[0] in 'fi' else 0}"
             for o in self.outputs

@@ -6,6 +6,7 @@ has weights) is as onnxruntime has it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from onnx import TensorProto, numpy_helper
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
 from csdfgen.ops._operands import check_word
-from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, require_tensor
+from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed_operator
 from csdfgen.ops.forest import WALK, Forest
 from csdfgen.ops.trees import read_ensemble, read_forest, read_list, walk_forest
@@ -64,28 +65,17 @@ def _both(make: Composition, score: Operand, kind: str, opposite: bool) -> Opera
     return make("Sigmoid", both) if kind == "LOGISTIC" else both
 
 
-def _labels(node: Node, name: str, count: int) -> np.ndarray | None:
-    """The integers that name the classes; None where strings do."""
-    found = node.attributes.get(name)
-    if found is None or node.attributes.get("classlabels_strings"):
-        return None
-    if len(found) != count:
-        raise ModelError(f"{name} has {len(found)} labels for {count} classes")
-    return np.array(found, np.int64)
+def _labels(node: Node, name: str) -> np.ndarray:
+    """The integers that name the classes, which strings have become too (`csdfgen.reading.words`)."""
+    return np.array(node.attributes.get(name) or (), np.int64)
 
 
-def _best(make: Composition, scores: Operand, labels: np.ndarray | None) -> Operand | None:
-    if labels is None:
-        return None
+def _best(make: Composition, scores: Operand, labels: np.ndarray) -> Operand:
     return make("Gather", labels, make("ArgMax", scores, axis=1, keepdims=0))
 
 
-def _second(
-    make: Composition, score: Operand, above: float, labels: np.ndarray | None
-) -> Operand | None:
+def _second(make: Composition, score: Operand, above: float, labels: np.ndarray) -> Operand:
     """The second of two labels where the score is above a number, else the first."""
-    if labels is None:
-        return None
     found = make("Greater", score, np.array(above, score.dtype))
     return make.reshaped(make("Where", found, *labels[::-1].reshape(2, 1, 1)), score.shape[:1])
 
@@ -141,9 +131,8 @@ def _tree_regressor(make: Composition, node: Node) -> Results:
 
 def _tree_classifier(make: Composition, node: Node) -> Results:
     """Of two classes with weights of one alone, the second is above 0, or above 0.5 where no weight is negative."""
-    names = ("classlabels_int64s", "classlabels_strings")
-    count = max(len(node.attributes.get(name) or ()) for name in names)
-    labels = _labels(node, names[0], count)
+    labels = _labels(node, "classlabels_int64s")
+    count = len(labels)
     kind = node.attributes.get("post_transform", "NONE")
     x, ids = _features(make, node), set(read_list(node, "class_ids"))
     single = count <= 2 and len(ids) == 1
@@ -154,8 +143,10 @@ def _tree_classifier(make: Composition, node: Node) -> Results:
     scores = _in_float32(make, _scores(make, node, x, forest))
     negative = bool((forest.weights[2] < 0).any())
     if not single:
-        # onnxruntime's label of two classes is not the best of them
-        best = _best(make, scores, labels if count > 2 else None)
+        if count > 2:
+            best = _best(make, scores, labels)
+        else:  # whatever its labels are, as in onnxruntime
+            best = _second(make, make.part(scores, 1, 1, 2), 0.0, np.arange(2))
         return [best, _transformed(make, scores, kind)]
     second = scores if ids == {0} else make.part(scores, 1, 1, 2)
     label = _second(make, second, 0.0 if negative else 0.5, labels)
@@ -187,9 +178,8 @@ def _linear_regressor(make: Composition, node: Node) -> Results:
 
 def _linear_classifier(make: Composition, node: Node) -> Results:
     x = _features(make, node)
-    names = ("classlabels_ints", "classlabels_strings")
-    count = max(len(node.attributes.get(name) or ()) for name in names)
-    labels = _labels(node, names[0], count)
+    labels = _labels(node, "classlabels_ints")
+    count = len(labels)
     kind = node.attributes.get("post_transform", "NONE")
     found = len(node.attributes["coefficients"]) // x.shape[1]
     if found == 1 and count == 2:
@@ -243,9 +233,16 @@ def _binarized(make: Composition, node: Node) -> Results:
 
 def _picked(make: Composition, node: Node) -> Results:
     """ArrayFeatureExtractor: some positions of the last axis."""
-    x, places = require_tensor(node, 0), require_constant(node, 1).reshape(-1)
-    found = make("Gather", x, places, axis=len(x.shape) - 1)
-    return [make.reshaped(found, (1, len(places))) if len(x.shape) == 1 else found]
+    x, places = node.operand(0), node.operand(1)
+    assert x is not None and places is not None
+    flat = make.reshaped(places, (math.prod(places.shape),))
+    found = make("Gather", x, flat, axis=len(x.shape) - 1)
+    return [make.reshaped(found, (1, *flat.shape)) if len(x.shape) == 1 else found]
+
+
+def _zipped(make: Composition, node: Node) -> Results:
+    """ZipMap: scores, whose columns are named (`csdfgen.reading.words`)."""
+    return [require_tensor(node, 0)]
 
 
 def _vectorized(make: Composition, node: Node) -> Results:
@@ -317,7 +314,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "classlabels_int64s", "classlabels_strings", *(f"class_{name}" for name in _TARGETS)
         ),
         1,
-        f"{_POST} No string labels; no two-class models with weights for both classes.",
+        f"{_POST} Strings are numbers of classes.",
     ),
     (
         "LinearRegressor",
@@ -338,7 +335,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "post_transform": "NONE",
         },
         1,
-        f"{_POST} No string labels.",
+        f"{_POST} Strings are numbers of classes.",
     ),
     ("Scaler", _scaled, {"offset": None, "scale": None}, 1, ""),
     ("Normalizer", _normalized, {"norm": "MAX"}, 1, ""),
@@ -357,6 +354,13 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
     ("Binarizer", _binarized, {"threshold": 0.0}, 1, ""),
     ("ArrayFeatureExtractor", _picked, {}, 1, ""),
     ("FeatureVectorizer", _vectorized, {"inputdimensions": REQUIRED}, 1, ""),
+    (
+        "ZipMap",
+        _zipped,
+        {"classlabels_int64s": None, "classlabels_strings": None},
+        1,
+        "Of outputs, which stay tensors with a column for each class.",
+    ),
 )
 
 _COMPOSED = {
@@ -366,7 +370,6 @@ _COMPOSED = {
         since=since,
         domain=TABLES,
         attributes=attributes,
-        constant_inputs=(1,) if op_type == "ArrayFeatureExtractor" else (),
         structure="whole" if "Tree" in op_type else "row-phased",
         notes=notes,
         multiplies=op_type.startswith("Linear"),

@@ -48,6 +48,7 @@ from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto,
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import export_module, is_torch
 from csdfgen.reading.several import load_several
+from csdfgen.reading.words import number_words
 
 TorchModel: TypeAlias = Any
 """torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
@@ -289,7 +290,7 @@ def _graph(file: ModelFile) -> Graph:
     need another model, whatever else is wrong with this one.
     """
     try:
-        return read_graph(file)
+        return number_words(read_graph(file))
     except ModelError:
         refuse_unknown(file)
         raise

@@ -147,6 +147,7 @@ def build_network(
         lifted=visit.lifted,
         bounded=visit.bounded,
         places=MappingProxyType(visit.places),
+        labels=graph.labels,
     )
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
 from csdfgen.errors import ModelError
 from csdfgen.limits import OPERATIONS, STORED, Budget
@@ -162,6 +162,17 @@ class Constants:
     def __setitem__(self, name: str, array: np.ndarray) -> None:
         self._arrays[name] = array
 
+    def number_strings(self) -> dict[str, tuple[str, ...]]:
+        """Make numbers of initializers of strings; returns the words that they count."""
+        found = {}
+        for name, one in self._waiting.items():
+            if isinstance(one, Weight) and one.tensor.data_type == TensorProto.STRING:
+                strings = [text(word) for word in one.tensor.string_data]
+                found[name] = tuple(dict.fromkeys(strings))
+                codes = np.array([found[name].index(word) for word in strings], np.int64)
+                self[name] = codes.reshape(tuple(one.tensor.dims))
+        return found
+
     def file_bytes(self) -> int:
         """Bytes that files hold of all initializers."""
         weights = (one for one in self._waiting.values() if isinstance(one, Weight))
@@ -180,6 +191,7 @@ class Graph:
 
     branch: (If operation, condition, names of its results) -> the operations of that branch.
     turn: (Loop or Scan operation, number of the turn, what the body reads, names of its results) -> its operations.
+    labels: output -> what its integers, or its columns, stand for; see `reading.words`.
     """
 
     inputs: tuple[GraphInput, ...]
@@ -189,6 +201,9 @@ class Graph:
     names: Names
     branch: Callable[[Operation, bool, tuple[str, ...]], tuple[Operation, ...]]
     turn: Callable[[Operation, int, tuple[str, ...], tuple[str, ...]], tuple[Operation, ...]]
+    labels: Mapping[str, tuple[str | int, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 def read_graph(file: ModelFile) -> Graph:
@@ -201,10 +216,9 @@ def read_graph(file: ModelFile) -> Graph:
     operations = reader.flatten(graph.node, root)
     made = [i.name for i in inputs] + [o for op in operations for o in op.outputs if o]
     _refuse_twice(made, reader.constants)
-    outputs = tuple(text(o.name) for o in graph.output)
+    outputs = tuple(dict.fromkeys(text(o.name) for o in graph.output))
     if not outputs:
         raise ModelError("declares no outputs")
-    _refuse_twice(outputs, ())
     found = Graph(inputs, outputs, (), reader.constants, reader.names, reader.branch, reader.turn)
     return replace_operations(found, operations)
 
@@ -252,7 +266,7 @@ def _refuse_twice(names: Iterable[str], others: Container[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen or name in others:
-            raise ModelError(f"tensor '{label(name)}' is made twice, or listed twice as an output")
+            raise ModelError(f"tensor '{label(name)}' is made twice")
         seen.add(name)
 
 

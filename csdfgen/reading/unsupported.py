@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from csdfgen.errors import UnsupportedOperatorError
-from csdfgen.ops.base import TABLES
 from csdfgen.reading.onnx_file import label
 
 _MOST_OPERATORS = 24
@@ -43,8 +42,6 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
         advice.append(
             "loops whose turns depend on data are not supported; export the model with fixed sizes and loops unrolled"
         )
-    if f"{TABLES}::ZipMap" in found:
-        advice.append("convert with options={'zipmap': False}, so that scores stay a tensor")
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
         advice.append("export the model without them; 'csdfgen operators' lists the supported ones")
     return UnsupportedOperatorError(

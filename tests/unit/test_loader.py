@@ -367,6 +367,11 @@ def test_nodes_may_come_in_any_order_and_dead_ones_go() -> None:
     assert [layer.op_type for layer in network.layers] == ["Relu", "Neg", "Abs"]
 
 
+def test_an_output_that_is_listed_twice_is_one() -> None:
+    network = load(model("g (float[1,3] x) => (y, y) { y = Relu(x) }"))
+    assert [output.name for output in network.outputs] == ["y"]
+
+
 @pytest.mark.parametrize(
     ("nodes", "match"),
     [

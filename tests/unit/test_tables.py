@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.errors import CsdfgenError, UnsupportedOperatorError
+from csdfgen.errors import CsdfgenError
 from tests.opencl_device import device_missing
 
 CODES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
@@ -233,7 +234,7 @@ def test_features(op_type: str, attributes: dict[str, Any]) -> None:
         ("TreeEnsembleRegressor", {"nodes_truenodeids": [99] * 99}, "values, "),
         ("TreeEnsembleRegressor", {"post_transform": "PROBIT"}, "'PROBIT' is not one of"),
         ("TreeEnsembleRegressor", {"nodes_featureids": None}, "a feature that an input of shape"),
-        ("TreeEnsembleClassifier", {"classlabels_strings": ["a", "b"]}, "is not computed"),
+        ("TreeEnsembleClassifier", {"classlabels_strings": ["a"]}, "1 classes"),
         ("TreeEnsemble", {"tree_roots": [0, 0], "nodes_truenodeids": [0, 0, 1, 4]}, "levels"),
         ("TreeEnsemble", {"nodes_falsenodeids": [2, 9, 3, 5]}, "leads to none"),
         ("TreeEnsemble", {"post_transform": 1}, "number differently"),
@@ -251,14 +252,83 @@ def test_trees_that_do_not_hold_together(op_type: str, more: dict[str, Any], wha
         csdfgen.load(model(op_type, outputs, **{**own, **more}))
 
 
-def test_maps_of_scores_are_refused_with_the_way_out() -> None:
-    proto = model("TreeEnsembleClassifier", "lf", classlabels_int64s=[5, 7], **forest("class", [0]))
-    zipped = helper.make_node(
-        "ZipMap", ["y1"], ["maps"], "zip", domain="ai.onnx.ml", classlabels_int64s=[5, 7]
-    )
-    proto.graph.node.append(zipped)
-    proto.graph.output[1].name = "maps"
-    with pytest.raises(UnsupportedOperatorError, match=r"ai.onnx.ml::ZipMap \(zip\): .*'zipmap'"):
+def classifier(kind: str, labels: list[Any], *more: onnx.NodeProto) -> onnx.ModelProto:
+    """Of 4 samples, with a map of scores for each of them, as exporters of tables write it."""
+    word = "strings" if isinstance(labels[0], str) else "ints" if kind == "Linear" else "int64s"
+    rng = np.random.default_rng(1)
+    own: dict[str, Any] = forest("class", len(labels))
+    if kind == "Linear":
+        own = {
+            "coefficients": rng.normal(size=len(labels) * FEATURES),
+            "intercepts": rng.normal(size=len(labels)),
+            "post_transform": "SOFTMAX",
+        }
+    own[f"classlabels_{word}"] = labels
+    proto = model(f"{kind}{'' if kind == 'Linear' else 'Ensemble'}Classifier", "lf", **own)
+    word = word.replace("ints", "int64s")
+    zipped = {f"classlabels_{word}": labels}
+    node = helper.make_node("ZipMap", ["y1"], ["maps"], "zip", domain="ai.onnx.ml", **zipped)
+    proto.graph.node.extend([node, *more])
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
+    (label, maps) = proto.graph.output
+    if word == "strings":
+        label.type.tensor_type.elem_type = TensorProto.STRING
+    maps.CopyFrom(onnx.ValueInfoProto(name="maps"))
+    return proto
+
+
+@pytest.mark.parametrize("kind", ["Linear", "Tree"])
+@pytest.mark.parametrize("labels", [["b", "c", "a"], [7, 3, 5], ["x", "w"], [5, 2]])
+def test_labels_of_any_kind_and_maps_of_scores(
+    kind: str, labels: list[Any], tmp_path: Path
+) -> None:
+    """As numbers of classes, and as a tensor with a column for each."""
+    if kind == "Linear" and len(labels) == 2:
+        pytest.skip("two classes have one score")
+    onnx.save(classifier(kind, labels), tmp_path / "table.onnx")
+    network = csdfgen.load(tmp_path / "table.onnx")
+    x = np.random.default_rng(2).integers(-2, 3, (4, FEATURES)).astype(np.float32)
+    assert csdfgen.report(csdfgen.plan(network), x).ok
+    assert network.labels["maps"] == tuple(labels)
+    strings = isinstance(labels[0], str)
+    assert network.labels.get("y0") == (tuple(labels) if strings else None)
+    assert f"0: {labels[0]}, 1: " in network.found_outputs["maps"]
+
+
+def test_labels_out_of_a_list_of_strings(tmp_path: Path) -> None:
+    """A model of its own that finds the class, and its name in a constant."""
+    words = numpy_helper.from_array(np.array(["no", "yes", "no"], object), "words")
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["best"], axis=1, keepdims=0),
+        helper.make_node("ArrayFeatureExtractor", ["words", "best"], ["row"], domain="ai.onnx.ml"),
+        helper.make_node("Reshape", ["row", "shape"], ["label"]),
+    ]
+    shape = numpy_helper.from_array(np.array([-1]), "shape")
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 3]),
+        helper.make_tensor_value_info("label", TensorProto.STRING, None),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [words, shape])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "y.onnx")
+    network = csdfgen.load(tmp_path / "y.onnx")
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    plan = csdfgen.plan(network)
+    assert csdfgen.report(plan, x).ok
+    assert network.labels == {"label": ("no", "yes")}
+    np.testing.assert_array_equal(csdfgen.run(plan, x)["label"], x.argmax(1) == 1)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands", "what"),
+    [("Equal", ["y0", "y0"], r"strings \('y0'\)"), ("Identity", ["maps"], r"maps \('maps'\)")],
+)
+def test_strings_and_maps_that_something_computes_with(
+    op_type: str, operands: list[str], what: str
+) -> None:
+    proto = classifier("Tree", ["a", "b", "c"], helper.make_node(op_type, operands, ["z"], "late"))
+    proto.graph.output.append(onnx.ValueInfoProto(name="z"))
+    with pytest.raises(CsdfgenError, match=f"'late' .*: reads {what}, which only outputs may be"):
         csdfgen.load(proto)
 
 
