@@ -803,10 +803,10 @@ bound: the most bytes of a layer are those of its last buffer
 order: the shortest layers are listed first
 - return tuple(sorted(found, key=lambda layer: -layer.seconds))
 + return tuple(sorted(found, key=lambda layer: layer.seconds))
-# csdfgen/cli/run.py
+# runtime/images.py
 bound: labels of another number of classes are taken
-- if labels is not None and len(labels) != output.shape[1]:
-+ if labels is not None and len(labels) < output.shape[1]:
+- if labels is not None and len(labels) not in counts.values():
++ if labels is not None and len(labels) < max(counts.values(), default=0):
 # csdfgen/cli/schedule.py
 check: a chart without a file is forgotten
 - yield chart and output is None, f"--chart {chart} writes .svg; say where with -o FILE.svg"
