@@ -8,7 +8,6 @@ last use. A frame before the measured one allocates what all frames share.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -54,6 +53,7 @@ def measure_onnxruntime_growth(
 def _measured(
     model: str, shapes: Mapping[str, tuple[int, ...]], batch: int, fixed: Mapping[str, Any]
 ) -> int:
+    from csdfgen.planning.planner import return_freed_memory
     from csdfgen.reading.loader import load
     from runtime.images import random_inputs
     from runtime.reference import Reference
@@ -62,7 +62,7 @@ def _measured(
     frame = Reference(model, network, sparing=True)
     feeds = random_inputs(network, 0, (-1.0, 1.0))
     frame(feeds)
-    _trim()
+    return_freed_memory()
     (_PROC / "clear_refs").write_text("5")  # sets the high-water mark back to what is resident now
     before = _bytes("VmRSS")
     frame(feeds)
@@ -98,14 +98,6 @@ def read_mapping(path: Path) -> dict[str, int]:
     found = re.findall(rf"{end}\n(?:.*\n)*?Rss: +(\d+) kB\nPss: +(\d+) kB", text)
     resident, share = (1024 * sum(map(int, sizes)) for sizes in zip((0, 0), *found, strict=True))
     return {"resident": resident, "proportional": share}
-
-
-def _trim() -> None:
-    """Return freed memory to the system, as far as the C library can."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        return
 
 
 def _bytes(field: str) -> int:

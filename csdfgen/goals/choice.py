@@ -44,7 +44,7 @@ from csdfgen.planning.checker import annotate_plan
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
-from csdfgen.planning.planner import choose_loop_heights, plan_phased
+from csdfgen.planning.planner import choose_loop_heights, plan_phased, return_freed_memory
 from csdfgen.planning.prepared import (
     Prepared,
     choose_recomputation,
@@ -248,6 +248,8 @@ def choose_plan(
             made = plan_for_request(prepared, one_image, progress, cost)
         else:
             made = _of_one_order(prepared, planner, progress)
+    del prepared
+    return_freed_memory()
     if not any(note.startswith(_INTERRUPTED) for note in made.notes):
         made = _noted(made, 1)
     for note in made.notes:

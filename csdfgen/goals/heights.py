@@ -207,6 +207,8 @@ class Predicted:
     def at(self, rows: str) -> Phased:
         """The network cut into phases of so many rows, once for all heights that the default compares."""
         if rows not in self._phased:
+            for other in self._phased.values():
+                other.forget_declarations()
             self._phased[rows] = self.prepared.at(rows)
         return self._phased[rows]
 

@@ -18,7 +18,6 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
@@ -89,7 +88,8 @@ def _times(plan: Plan) -> dict[str, np.ndarray]:
     for name, count in counts.items():
         if len(found[name]) != count:
             raise ScheduleError(f"'{name}' fires {len(found[name])} of its {count} phases")
-    return {name: np.array(positions) for name, positions in found.items()}
+    # as rows are followed by their firings, of which many networks have thousands, in half the bytes of an int64
+    return {name: np.array(positions, np.int32) for name, positions in found.items()}
 
 
 def _check_regions(plan: Plan) -> None:
@@ -353,7 +353,7 @@ class Use:
             if buffer.kind != "tensor":
                 continue
             first, last = self.held(buffer)
-            yield from self._held(buffer, first.tolist(), last.tolist())
+            yield from self._held(buffer, first, last)
 
     def held(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
         """The first and the last firing in which each row of a tensor buffer is used."""
@@ -376,7 +376,8 @@ class Use:
                     f"buffer '{buffer.name}' has {buffer.row_bytes} bytes; sums take {work.state.nbytes}"
                 )
             spans = [groups[g] for g in sorted(groups)]
-            yield from self._held(buffer, [s[0] for s in spans], [s[-1] for s in spans])
+            first, last = (np.array([span[end] for span in spans]) for end in (0, -1))
+            yield from self._held(buffer, first, last)
 
     def workspaces(self) -> Iterator[_Held]:
         """Scratch, for its firing only."""
@@ -387,33 +388,29 @@ class Use:
                     raise PlanError(
                         f"buffer '{buffer.name}' is of no actor with {buffer.rows} phases"
                     )
-                at = self.times[actor].tolist()
-                yield from self._held(buffer, at, at)
+                yield from self._held(buffer, self.times[actor], self.times[actor])
 
-    def _held(self, buffer: Buffer, first: Sequence[int], last: Sequence[int]) -> Iterator[_Held]:
+    def _held(self, buffer: Buffer, first: np.ndarray, last: np.ndarray) -> Iterator[_Held]:
         region = self.plan.regions[buffer.name]
-        lows = region.table
-        sizes = buffer.sizes or (buffer.row_bytes,) * buffer.rows
-        begin = 0  # of rows that have consecutive bytes of one memory and are used together
-        for row in range(buffer.rows):
-            high, after = lows[row] + sizes[row], row + 1
-            if (
-                after < buffer.rows
-                and lows[after] == high != self.plan.border
-                and (first[after], last[after]) == (first[row], last[row])
-            ):
-                continue
-            if high > lows[begin]:
-                span = region.pool, lows[begin], high, first[row], last[row]
-                yield _Held(*span, buffer.name, begin)
-            begin = after
+        lows = np.array(region.table)
+        highs = lows + np.array(buffer.sizes or buffer.row_bytes)
+        # rows that have consecutive bytes of one memory and are used together
+        apart = (lows[1:] != highs[:-1]) | (lows[1:] == self.plan.border)
+        apart |= (first[1:] != first[:-1]) | (last[1:] != last[:-1])
+        begins = np.append(0, np.flatnonzero(apart) + 1)
+        ends = np.append(begins[1:], buffer.rows) - 1
+        spans = (lows[begins], highs[ends], first[begins], last[begins], begins)
+        for low, high, born, gone, row in zip(*map(np.ndarray.tolist, spans), strict=True):
+            if high > low:
+                yield _Held(region.pool, low, high, born, gone, buffer.name, row)
 
 
 def _expanded(read: Read, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(firing, row) of every row that every phase reads."""
-    counts = [len(rows) for rows in read.rows]
-    ranges = (range(rows.start, rows.stop) for rows in read.rows)
-    rows = np.fromiter(chain.from_iterable(ranges), np.int64, sum(counts))
+    starts, stops = np.array([(rows.start, rows.stop) for rows in read.rows], np.int32).T
+    counts = stops - starts
+    before = np.cumsum(counts, dtype=np.int32) - counts
+    rows = np.arange(counts.sum(), dtype=np.int32) + np.repeat(starts - before, counts)
     return np.repeat(times, counts), rows
 
 

@@ -8,6 +8,7 @@ of a firing is a block for that firing. All blocks of a plan are packed together
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,13 +26,19 @@ Used = Callable[[str, int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where the rows of a buffer are stored in a pool. table: the offset of each row. capacity: see `Lifetime`."""
+    """Where the rows of a buffer are stored in a pool. table: the offset of each row, in 8 bytes each, as tensors have
+    thousands of rows. capacity: see `Lifetime`.
+    """
 
     buffer: str
     row_bytes: int
     capacity: int
-    table: tuple[int, ...]
+    table: Sequence[int]
     pool: str = ARENA
+
+    def __post_init__(self) -> None:
+        packed = array("q", np.asarray(self.table, np.int64).tobytes())
+        object.__setattr__(self, "table", packed)
 
     @property
     def size(self) -> int:
@@ -174,6 +181,10 @@ def extend_scratch(
     gone = np.concatenate([one.gone for one in lifetimes.each])
     low = np.concatenate([np.array(placed.regions[b.name].table) for b in buffers])
     high = low + np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers])
+    # rows without bytes between them that are alive in the same firings are one range
+    apart = (low[1:] != high[:-1]) | (born[1:] != born[:-1]) | (gone[1:] != gone[:-1])
+    first, last = np.append(True, apart), np.append(apart, True)
+    born, gone, low, high = born[first], gone[first], low[first], high[last]
     by_place = np.argsort(low, kind="stable")
     born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
     found = {}

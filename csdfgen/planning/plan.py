@@ -68,7 +68,7 @@ class Addresses:
             self._forms[key] = form
         shift, strides = form
         addresses = region.table[rows.start : rows.stop]
-        moved = tuple([address + shift for address in addresses]) if shift else addresses
+        moved = tuple([address + shift for address in addresses] if shift else addresses)
         return View(region.pool, moved, shape, strides, tensor.format)
 
     def state(self, work: ActorWork, group: int) -> View:

@@ -8,6 +8,7 @@ scratch are placed, and kernels get free bytes as further scratch. Every plan th
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -306,3 +307,11 @@ def pause_collection() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def return_freed_memory() -> None:
+    """Return what planning has freed to the system, as far as the C library can."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError, TypeError):  # others than glibc
+        return

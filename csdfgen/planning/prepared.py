@@ -130,6 +130,10 @@ class Phased:
         """The workspaces that the backend declares for the firings."""
         return Declarations(self.conversion, self.sharing, self.buffers, self.kernels, self.asked)
 
+    def forget_declarations(self) -> None:
+        """Free the tables of `declared`, of all rows, which are made again if they are asked for."""
+        self.__dict__.pop("declared", None)
+
     @cached_property
     def scratch(self) -> Scratch:
         """Actor -> the least bytes of scratch of each of its phases, of those that need any."""

@@ -61,7 +61,7 @@ class Declarations:
         self._heights = {buffer.name: _find_height(buffer) for buffer in buffers}
         self._addresses = Addresses(sharing, {buffer.name: _apart(buffer) for buffer in buffers})
         self._asked: dict[tuple[str, int, int | None], int] = {}
-        self._found: dict[str, tuple[list[Step], np.ndarray]] = {}
+        self._found: dict[str, tuple[list[int], np.ndarray]] = {}
 
     def sizes(self, limit: int | None = None) -> Scratch:
         """Actor -> bytes of scratch of each of its phases, of actors that need any.
@@ -111,9 +111,8 @@ class Declarations:
     def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
         key = self._kernels, work.kin, limit, self._stored(work)
         if key not in self._known:
-            steps, kinds = self._kinds(work)
-            sizes = [self._ask(work.name, number, step, limit) for number, step in enumerate(steps)]
-            self._known[key] = np.array(sizes)[kinds]
+            phases, kinds = self._kinds(work)
+            self._known[key] = np.array([self._ask(work, one, limit) for one in phases])[kinds]
         return self._known[key]
 
     def _stored(self, work: ActorWork) -> Hashable:
@@ -130,24 +129,24 @@ class Declarations:
             numbers[state_name(work.name)] = len(numbers)
         return tuple(places), tuple(self._shapes[name] for name in numbers)
 
-    def _kinds(self, work: ActorWork) -> tuple[list[Step], np.ndarray]:
-        """(a step of every kind of an actor's firings, the kind of each phase)."""
+    def _kinds(self, work: ActorWork) -> tuple[list[int], np.ndarray]:
+        """(the first phase of every kind of an actor's firings, the kind of each phase)."""
         if work.name not in self._found:
             assert work.layer is not None
             known: dict[tuple[Any, ...], int] = {}
             alike: dict[tuple[Any, ...], int] = {}
-            steps: list[Step] = []
+            firsts: list[int] = []
             kinds: list[int] = []
             for number, kind in enumerate(demands(work.layer, work.phases)):
                 layout = kind, *self._layout(work.layer, work.phases[number])
                 if layout not in alike:
-                    step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
+                    step = self._step(work, number)
                     key = kind, step.phase.images, relations(step)
-                    alike[layout] = known.setdefault(key, len(steps))
-                    if len(known) > len(steps):
-                        steps.append(step)
+                    alike[layout] = known.setdefault(key, len(firsts))
+                    if len(known) > len(firsts):
+                        firsts.append(number)
                 kinds.append(alike[layout])
-            self._found[work.name] = steps, np.array(kinds)
+            self._found[work.name] = firsts, np.array(kinds)
         return self._found[work.name]
 
     def _layout(self, layer: Layer, phase: Phase) -> Iterator[Hashable]:
@@ -168,13 +167,17 @@ class Declarations:
                 begin = rows.start - first.setdefault(place.buffer, rows.start)
                 yield len(rows), begin, rows.start if rows.stop > regular else rows.start % height
 
-    def _ask(self, actor: str, kind: int, step: Step, limit: int | None) -> int:
-        """Bytes for one kind of firing; if those without a limit are within the limit, they are the answer."""
-        key = actor, kind, limit
+    def _step(self, work: ActorWork, phase: int) -> Step:
+        """A firing with rows of different blocks apart: made when it is asked for, as its rows may be thousands."""
+        return self._addresses.step(work, phase, 0, Scratchpad("", 0, 0))
+
+    def _ask(self, work: ActorWork, phase: int, limit: int | None) -> int:
+        """Bytes for a phase; if those without a limit are within the limit, they are the answer."""
+        key = work.name, phase, limit
         if key not in self._asked:
-            most = None if limit is None else self._asked.get((actor, kind, None))
+            most = None if limit is None else self._asked.get((work.name, phase, None))
             fits = most is not None and limit is not None and limit >= LEAST and most <= limit
-            found = most if fits else self._declare(step, limit)
+            found = most if fits else self._declare(self._step(work, phase), limit)
             assert found is not None
             self._asked[key] = found
         return self._asked[key]

@@ -644,9 +644,17 @@ def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
 
 
 def describe_demand(step: Step) -> tuple[Any, ...]:
-    """All that the workspace of a step depends on beside its layer; equal: they take equally much."""
+    """All that the workspace of a step depends on beside its layer; equal: they take equally much. Equal ones of a layer are
+    one object, as they are the keys of what is remembered for it.
+    """
     (kind,) = demands(step.layer, (step.phase,))
-    return kind, step.phase.images, relations(step), _forms(step)
+    found = kind, step.phase.images, relations(step), _forms(step)
+    return _described(step.layer).setdefault(found, found)
+
+
+@memoize_layer
+def _described(layer: Layer) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    return {}
 
 
 def relations(step: Step) -> tuple[Any, ...]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 
+import numpy as np
 import onnx
 import pytest
 
 import csdfgen
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.devices.catalogue import device
+from csdfgen.goals.choice import plan_options
+from csdfgen.goals.heights import Predicted
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer
 from csdfgen.planning.lifetimes import trace_lifetimes, trace_whole_layers, whole_layer_live
+from csdfgen.planning.planner import plan_phased
+from csdfgen.planning.prepared import prepare
 from tests.models import model
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
@@ -82,3 +91,39 @@ def test_whole_layers_hold_what_is_still_read(make: Callable[[], onnx.ModelProto
         wanted.append((layer.name, sum(t.nbytes for t in alive)))
     assert list(trace_whole_layers(network)) == wanted
     assert whole_layer_live(network) == max(live for _, live in wanted)
+
+
+# Memory of planning ------------------------------------------------------------------------------
+
+
+def _planned_bytes(rows: int) -> tuple[int, int, int]:
+    """Rows of all buffers of a chain, bytes that are kept of four heights that are compared, and bytes of a plan."""
+    layers = " ".join(f"x{k + 1} = Conv <pads = [1, 0, 1, 0]> (x{k}, w)" for k in range(8))
+    chain = model(
+        f"g (float[1, 1, {rows}, 4] x0) => (float[1, 1, {rows}, 4] x8) {{ {layers} }}",
+        {"w": np.ones((1, 1, 3, 1), np.float32)},
+    )
+    network = csdfgen.load(chain)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        options = plan_options({"policy": "demand"})
+        predicted = Predicted(prepare(network, options, NUMPY), device("host"))
+        found = [predicted.at(str(rows // count)).scratch for count in (16, 8, 4, 2)]
+        compared = tracemalloc.get_traced_memory()[0]
+        plan = plan_phased(predicted.prepared, predicted.at(str(rows // 2)))
+        del predicted
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert all(found)
+    return sum(buffer.rows for buffer in plan.rolling), compared, kept
+
+
+def test_planning_takes_few_bytes_for_a_row() -> None:
+    """As planning of a signal with thousands of rows took 270 MiB: objects for rows, for each of the heights compared."""
+    _planned_bytes(512)  # what is imported and remembered once
+    few, many = _planned_bytes(2048), _planned_bytes(4096)
+    rows, compared, kept = (b - a for a, b in zip(few, many, strict=True))
+    assert compared < 150 * rows
+    assert kept < 50 * rows
