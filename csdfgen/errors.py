@@ -103,7 +103,9 @@ def prefix_errors(where: str, *, if_silent: bool = False) -> Iterator[None]:
 
 # Options in messages ----------------------------------------------------------------------------
 
-_AS_FLAGS: ContextVar[bool] = ContextVar("csdfgen_options_as_flags", default=False)
+_MARK: ContextVar[str] = ContextVar("csdfgen_mark_of_options", default="")
+"""What stands in front of an option: nothing in front of an argument of Python."""
+
 _FLAGS = {"shapes": "shape"}
 """Arguments whose option on the command line is called otherwise."""
 
@@ -113,7 +115,14 @@ def name_options_as_flags() -> Iterator[None]:
     """While the block runs, messages speak of options as they are typed: the command line's
     setting.
     """
-    with _spoken_of(True):
+    with _marked("--"):
+        yield
+
+
+@contextmanager
+def name_options_as_suffixes() -> Iterator[None]:
+    """While the block runs, messages speak of options as those of one model of several: MODEL+rows=1."""
+    with _marked("+"):
         yield
 
 
@@ -122,17 +131,17 @@ def name_options_as_arguments() -> Iterator[None]:
     """While the block runs, messages speak of options by their names, also within a command: for what is
     asked in a file.
     """
-    with _spoken_of(False):
+    with _marked(""):
         yield
 
 
 @contextmanager
-def _spoken_of(as_flags: bool) -> Iterator[None]:
-    token = _AS_FLAGS.set(as_flags)
+def _marked(mark: str) -> Iterator[None]:
+    token = _MARK.set(mark)
     try:
         yield
     finally:
-        _AS_FLAGS.reset(token)
+        _MARK.reset(token)
 
 
 def option(name: str, *value: object) -> str:
@@ -143,10 +152,14 @@ def option(name: str, *value: object) -> str:
     >>> with name_options_as_flags():
     ...     option("rows", "4x"), option("shapes"), option("arena_factor", 2)
     ('--rows 4x', '--shape', '--arena-factor 2')
+    >>> with name_options_as_suffixes():
+    ...     option("rows", "4x")
+    '+rows=4x'
     """
-    if _AS_FLAGS.get():
-        flag = _FLAGS.get(name, name).replace("_", "-")
-        return " ".join([f"--{flag}", *map(str, value)])
+    if mark := _MARK.get():
+        flag = _FLAGS.get(name, name)
+        flag = flag.replace("_", "-") if mark == "--" else flag
+        return (" " if mark == "--" else "=").join([f"{mark}{flag}", *map(str, value)])
     return "=".join([name, *map(repr, value)])
 
 
@@ -167,7 +180,9 @@ def shape_option(shapes: Mapping[str, Sequence[int | str]]) -> str:
     '--shape x=1x3x8x8 --shape y=1xN'
     """
     texts = {name: "x".join(map(str, sizes)) for name, sizes in shapes.items()}
-    if _AS_FLAGS.get():
-        return " ".join(option("shapes", f"{name}={text}") for name, text in texts.items())
+    if mark := _MARK.get():
+        return ("" if mark == "+" else " ").join(
+            option("shapes", f"{name}={text}") for name, text in texts.items()
+        )
     known = {n: tuple(s) for n, s in shapes.items() if all(isinstance(k, int) for k in s)}
     return option("shapes", {name: known.get(name, text) for name, text in texts.items()})

@@ -11,6 +11,7 @@ from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import JSON, parse_source
 from csdfgen.cli.report import PageOption, check_page
 from csdfgen.cli.terminal import escape, say, say_json, show_progress, table
+from csdfgen.errors import name_options_as_suffixes
 from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
 from csdfgen.model.units import pluralize
@@ -57,7 +58,7 @@ class Compare(Command):
         sides = parse_source(self.a), parse_source(self.b)
         names = self.a, self.b if self.a != self.b else f"{self.b} (again)"
         check_page(self.output)
-        with show_progress() as progress:
+        with name_options_as_suffixes(), show_progress() as progress:
             found = compare_plans(names, [load_or_plan(side, progress).plan for side in sides])
             page = comparison_page(found) if self.output is not None else b""
         if self.output is not None:

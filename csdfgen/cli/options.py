@@ -189,7 +189,7 @@ def parse_source(text: str) -> Source:
             raise InputError(f"'+{key}=' is given twice", where=text)
         words = OPTIONS[key].kind.words if key in OPTIONS else ()
         if words and value not in (*words, DEFAULTS.policy):
-            raise InputError(f"--{key} {value} is not one of {', '.join(words)}", where=name)
+            raise InputError(f"+{key}={value} is not one of {', '.join(words)}", where=name)
         if key in _NAMED:
             _NAMED[key](value)
             values.setdefault(key, []).append(value)

@@ -405,10 +405,14 @@ def test_compare_of_the_same(csdfgen: Call) -> None:
 def test_what_compare_refuses(csdfgen: Call) -> None:
     assert "'+height=' is no option" in refused(csdfgen("compare", "net.onnx", "net.onnx+height=1"))
     assert "is given twice" in refused(csdfgen("compare", "net.onnx", "net.onnx+rows=1+rows=2"))
-    assert "--policy lazy is not one of" in refused(
+    assert "+policy=lazy is not one of" in refused(
         csdfgen("compare", "net.onnx", "net.onnx+policy=lazy")
     )
     assert "NAME=SIZE" in refused(csdfgen("compare", "net.onnx", "net.onnx+shape=x"))
+    free = residual_classifier(batch="N")
+    free.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "H"
+    onnx.save(free, "free.onnx")
+    assert "; set them with +shape=x=1x" in refused(csdfgen("compare", "free.onnx", "net.onnx"))
     assert "'+batch=0'" in refused(csdfgen("compare", "net.onnx", "net.onnx+batch=0"))
     assert "fuse" in refused(csdfgen("compare", "net.onnx", "net.onnx+fuse=all"))
     assert "a page is written as .html" in refused(
