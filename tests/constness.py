@@ -191,17 +191,17 @@ def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         )
     while names and not names[-1] and case.seed % 2:  # an empty name, or none
         names.pop()
-    outputs = [f"o{k}" for k in range(sample.outputs)]
     operator = sample.operator
     made.nodes.append(
         helper.make_node(
             sample.op_type.removeprefix(f"{operator.domain}."),
             names,
-            outputs,
+            [f"o{k}" for k in range(sample.outputs)],
             domain=operator.domain,
             **dict(sample.attributes),
         )
     )
+    outputs = [name for name in sample.names if name]
     if case.end == "layer":
         kinds = [np.dtype(t.dtype) for t in sample.outputs_of()]
         outputs = [

@@ -92,6 +92,8 @@ class Sample:
     """Why a NaN in a declared row need not reach the output (a rounding, a comparison); "" if it
     must.
     """
+    unnamed: int = 0
+    """The first outputs, which are no results of the layer."""
 
     def __str__(self) -> str:
         shapes = "_".join(
@@ -121,7 +123,12 @@ class Sample:
     def outputs_of(self) -> list[Tensor]:
         """The outputs of the node, in their order, where it may become several layers."""
         made = {t.name: t for layer in self.operator.layers(self.node()) for t in layer.outputs}
-        return [made[f"o{k}"] for k in range(self.outputs)]
+        return [made[name] for name in self.names if name]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the outputs."""
+        return [f"o{k}" if k >= self.unnamed else "" for k in range(self.outputs)]
 
     def node(self) -> Node:
         inputs = tuple(
@@ -134,7 +141,7 @@ class Sample:
             self.opset,
             dict(self.attributes),
             inputs,
-            tuple(f"o{k}" for k in range(self.outputs)),
+            tuple(self.names),
         )
 
     def feeds(self, seed: int = 0) -> dict[int, np.ndarray]:
@@ -155,7 +162,7 @@ class Sample:
                 helper.make_node(
                     self.op_type.removeprefix(f"{self.operator.domain}."),
                     names,
-                    [t.name for t in outputs],
+                    [*(f"o{k}" for k in range(self.unnamed)), *(t.name for t in outputs)],
                     domain=self.operator.domain,
                     **dict(self.attributes),
                 )

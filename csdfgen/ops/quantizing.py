@@ -216,20 +216,15 @@ _DEQUANTIZE = elementwise(
 # DynamicQuantizeLinear ---------------------------------------------------------------------------
 
 
-_PARTS = 4
-"""Parts that are quantized one after the other, in scratch for one."""
-
-
-def _build_dynamic(node: Node) -> Layer:
+def _build_range(node: Node) -> Layer:
+    """Scale and zero point; integers are QuantizeLinear's (`ops.dynamic`)."""
     tensor = data_input(node, ("float32",))
-    made = ((tensor.shape, "uint8"), ((), "float32"), ((), "uint8"))
     named = [(k, name) for k, name in enumerate(node.outputs) if name]
-    # one row each: outputs of a layer have equally many
-    outputs = tuple(Tensor(name, made[k][0], Format(made[k][1])) for k, name in named)
+    outputs = tuple(Tensor(name, (), Format(("float32", "uint8")[k - 1])) for k, name in named)
     return node_layer(node, (tensor,), outputs, {"made": tuple(k for k, _ in named)})
 
 
-def _dynamic(layer: Layer, work: Work) -> list[Call]:
+def _range(layer: Layer, work: Work) -> list[Call]:
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
     x = layer.computed(0).to_onnx(work.slab)[None]
     dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
@@ -248,25 +243,9 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
         (np.divide, (zero, scale, zero)),
         *round_values(zero, 0, *limits("uint8")),
     ]
-    found = dict(zip(layer.attributes["made"], work.results, strict=True))
-    if 0 in found:
-        axis = next(
-            (k for k, size in enumerate(x.shape) if size >= _PARTS), int(np.argmax(x.shape))
-        )
-        each = -(-x.shape[axis] // _PARTS)
-        values = work.scratch.take((*x.shape[:axis], each, *x.shape[axis + 1 :]), "float32")
-        for start in range(0, x.shape[axis], each):
-            part = (slice(None),) * axis + (slice(start, start + each),)
-            held = (*part[:-1], slice(x.shape[axis] - start))
-            some = values[held]
-            calls += [
-                (np.divide, (x[part], scale, some)),
-                *round_values(some, zero, *limits("uint8")),
-                (np.copyto, (found[0][part], some, "unsafe")),
-            ]
-    for k, array in ((1, scale), (2, zero)):
-        if k in found:
-            calls.append((np.copyto, (found[k], array.reshape(found[k].shape), "unsafe")))
+    for k, found in zip(layer.attributes["made"], work.results, strict=True):
+        array = (scale, zero)[k - 1].reshape(found.shape)
+        calls.append((np.copyto, (found, array, "unsafe")))
     return calls
 
 
@@ -279,9 +258,9 @@ OPERATORS: tuple[Operator, ...] = (
     DEQUANTIZE,
     Operator(
         "DynamicQuantizeLinear",
-        build=_build_dynamic,
+        build=_build_range,
         input_rows=whole_rows,
-        kernel=make_phase_kernel(_dynamic),
+        kernel=make_phase_kernel(_range),
         cost=lambda layer, out: layer.computed(0).elements,
         since=11,
         mode=lambda layer: Mode.WHOLE,

@@ -344,19 +344,20 @@ def arrange_weights(layer: Layer) -> Weights:
     )
 
 
-def quantized_product(shape: Shape, weights: np.ndarray, zeros: np.ndarray) -> tuple[Layer, Layer]:
-    """The layers of a product of hidden values of this shape: what quantizes them, and what multiplies with weights (hidden,
-    outputs) of these zero points.
+def quantized_product(shape: Shape, weights: np.ndarray, zeros: np.ndarray) -> tuple[Layer, ...]:
+    """The layers of a product of hidden values of this shape: what quantizes them by their range, and what multiplies with
+    weights (hidden, outputs) of these zero points.
     """
-    h, made = Tensor("h", shape), ("y", "scale", "zero")
-    first = DYNAMIC.build(Node("", "DynamicQuantizeLinear", 24, {}, (h,), made))
-    operands = (first.outputs[0], weights, first.outputs[2], zeros)
-    return first, _INTEGERS.build(Node("", "MatMulInteger", 24, {}, operands, ("sums",)))
+    h = Tensor("h", shape)
+    of = DYNAMIC.build(Node("", "DynamicQuantizeLinear", 24, {}, (h,), ("", "scale", "zero")))
+    integers = _INTEGERS.build(Node("", "QuantizeLinear", 24, {}, (h, *of.outputs), ("y",)))
+    operands = (integers.outputs[0], weights, of.outputs[1], zeros)
+    return of, integers, _PRODUCT.build(Node("", "MatMulInteger", 24, {}, operands, ("sums",)))
 
 
-DYNAMIC, _INTEGERS = (
+DYNAMIC, _INTEGERS, _PRODUCT = (
     next(one for one in (*QUANTIZING, *PRODUCTS) if one.op_type == op_type)
-    for op_type in ("DynamicQuantizeLinear", "MatMulInteger")
+    for op_type in ("DynamicQuantizeLinear", "QuantizeLinear", "MatMulInteger")
 )
 
 
@@ -417,7 +418,7 @@ class _Cell:
         zeros, scales = (self.layer.constants[k].squeeze() for k in (R_ZERO, R_SCALE))
         values, calls = {"h": self.h}, list[Call]()
         layers = quantized_product(self.h.shape, self.weights.of_state, zeros)
-        for operator, layer in zip((DYNAMIC, _INTEGERS), layers, strict=True):
+        for operator, layer in zip((DYNAMIC, _INTEGERS, _PRODUCT), layers, strict=True):
             phase = single_phase(operator, layer)
             assert phase is not None
             slabs = [

@@ -187,8 +187,8 @@ SAMPLES: list[Sample] = [
         (x((1, 2, 3, 5), "uint8", 2), f(0.02, 0.03, 0.01), z([1, 2, 3], "uint8")),
         {"axis": 2},
     ),
-    Sample("DynamicQuantizeLinear", (Arg(IMAGE, 2),), outputs=3),
-    Sample("DynamicQuantizeLinear", (Arg((3, 5), 0, low=1, high=2),), outputs=3),
+    Sample("DynamicQuantizeLinear", (Arg(IMAGE, 2),), outputs=3, unnamed=1),
+    Sample("DynamicQuantizeLinear", (Arg((3, 5), 0, low=1, high=2),), outputs=3, unnamed=1),
     # convolutions
     conv(IMAGE, I8, ints((5, 4, 3, 3), "int8"), pads=[1, 1, 1, 1]),
     conv(IMAGE, U8, ints((5, 4, 3, 3), "int8", 60), pads=[1, 1, 1, 1], strides=[2, 2]),

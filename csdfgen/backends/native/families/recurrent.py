@@ -333,8 +333,8 @@ def _multiplied(layer: Layer, gates: int, hidden: int, batch: int) -> Callable[[
     weights = arrange_weights(layer).of_state
     zeros = np.broadcast_to(layer.constants[R_ZERO].reshape(-1), weights.shape[-1])
     operands = (_by_column(array, gates, hidden) for array in (weights, zeros))
-    _, integers = quantized_product((batch, len(weights)), *operands)
-    found = product(integers)
+    *_, sums = quantized_product((batch, len(weights)), *operands)
+    found = product(sums)
     return None if found is None else found.packed
 
 
