@@ -272,16 +272,18 @@ def plan_stream(
         return spread_stream(made) if spread else made
 
 
-def read_stream(path: str | os.PathLike[str], network: Model) -> StreamPlan:
-    """The plan of images of any height in a file. network: the model, or a network that was read from a file. Raises as
-    `read_plan`.
+def read_stream(path: str | os.PathLike[str], network: Model | Cut) -> StreamPlan:
+    """The plan of images of any height in a file. network: the model, a network that was read from a file, or an image in strips.
+    Raises as `read_plan`.
     """
     from csdfgen.backends.registry import choose_backend
     from csdfgen.model.network import Network
     from csdfgen.planning import stream_file
     from csdfgen.reading.loader import load, read_heights
+    from csdfgen.streaming.columns import Cut
 
     saved = stream_file.read_stream(path)
+    network = network.network if isinstance(network, Cut) else network
     source = network.source if isinstance(network, Network) else network
     try:
         one = load(source, shapes=saved.inputs, fix=saved.fixed)

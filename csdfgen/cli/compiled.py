@@ -145,8 +145,10 @@ def _formats(frame: CompiledFrame) -> dict[str, Format]:
 # The cache --------------------------------------------------------------------------------------
 
 
-def find_program_file(command: Run, asked: Asked) -> Path | None:
-    """The file of the program that a command runs; None for one that needs the network, or for which nothing is kept."""
+def find_program_file(command: Run, asked: Asked, suffix: str = ".csdfgen") -> Path | None:
+    """The file of the program that a command runs, or of the plan of its stream; None for one that needs the network, or for
+    which nothing is kept.
+    """
     given = asked.given
     if (
         os.name != "posix"
@@ -160,11 +162,13 @@ def find_program_file(command: Run, asked: Asked) -> Path | None:
     model = command.model
     if not model.startswith("zoo:"):
         model = str(Path(model).absolute())
-    options = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
+    options: list[Any] = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
+    if command.stream is not None:
+        options += [command.stateful, command.columns, example_sizes(asked)]
     parts = repr([model, options, asked.batch, asked.table, command.threads, *_surroundings()])
     name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     with suppress(ToolError):
-        return get_folder("programs") / f"{name}.csdfgen"
+        return get_folder("programs") / f"{name}{suffix}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,22 +10,23 @@ from typing import TYPE_CHECKING
 from csdfgen.cli.models import input_formats, load_network, repeat_model
 from csdfgen.cli.options import Asked, list_stream_refusals, refuse
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
-from csdfgen.errors import InputError, PlanError, option
+from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 
 if TYPE_CHECKING:
     from csdfgen.cli.run import Run
     from csdfgen.model.network import Network, Tensor
+    from csdfgen.planning.streams import StreamPlan
+    from csdfgen.reading.loader import Model
     from csdfgen.streaming.columns import Cut
     from csdfgen.streaming.runs import Figures
 
-_OTHERS = ("plan", "pareto", "input", "labels", "check", "trace", "layers", "map", "graph")
+_OTHERS = ("pareto", "input", "labels", "check", "trace", "layers", "map", "graph")
 """Fields of the command that are of images."""
 
 
 def run_stream_files(run: Run, asked: Asked) -> None:
     """Execute a stream as asked, and print what it was. Raises CsdfgenError."""
     import runtime
-    from csdfgen.api import plan_stream
     from csdfgen.model.describe import mebibytes
     from csdfgen.streaming.runs import run_stream
     from csdfgen.streaming.sinks import check_paths
@@ -55,9 +57,7 @@ def run_stream_files(run: Run, asked: Asked) -> None:
         progress("planning")
         cut = _cut(network, source.tensor, run.columns) if run.columns else None
         known = cut or (model if run.stateful else network)
-        plan = plan_stream(
-            known, fix=asked.fixed, passes=run.passes, spread=run.spread, **asked.given
-        )
+        plan = _find_plan(run, asked, known)
         _check_memory(plan.planned_bytes, limit, run.columns)
         program = runtime.compile(plan, threads=run.threads)
         figures = run_stream(
@@ -83,6 +83,30 @@ def _cut(network: Network, tensor: Tensor, most: int) -> Cut:
 
     at_width = read_heights(network.source, network, across=1)
     return cut_columns(at_width, tensor.shape[(tensor.row_axis or 0) + 1], most)
+
+
+def _find_plan(run: Run, asked: Asked, known: Model | Cut) -> StreamPlan:
+    """The plan of a file, or of the cache, where the first run of a model leaves its own. Raises CsdfgenError."""
+    from csdfgen.api import plan_stream, read_stream, save_plan
+    from csdfgen.cache import prune, use
+    from csdfgen.cli.compiled import find_program_file
+
+    typed = {"spread": run.spread, "passes": run.passes > 1}
+    if run.plan is not None:
+        flags = [*map(asked.flag, asked.given), *(option(name) for name in typed if typed[name])]
+        said = f"{run.plan}: is a plan, which says how it was made; leave {{}} out"
+        refuse((True, said.format(flag)) for flag in flags)
+        return read_stream(run.plan, known)
+    place = None if any(typed.values()) else find_program_file(run, asked, ".json")
+    if place is not None and use(place):
+        with suppress(CsdfgenError):  # of another model of this name
+            return read_stream(place, known)
+    plan = plan_stream(known, fix=asked.fixed, passes=run.passes, spread=run.spread, **asked.given)
+    if place is not None:
+        with suppress(CsdfgenError):
+            save_plan(plan, place)
+            prune()
+    return plan
 
 
 def _check_memory(arena: int, limit: int, columns: int) -> None:
