@@ -39,6 +39,8 @@ PROGRAMS = {
 MASKS = (
     (r"measuring the kernels once.*\n", ""),
     (r"\d[\d.,]* ms", "# ms"),
+    (r"in [\d.,]+ s, [\d,]+ rows/s", "in #"),
+    (r"[\d,]+ bytes resident at most", "#"),
     (r"[\d,]+ launches a frame", "# launches a frame"),
     (r"[\d,.]+ frames/s, .* measured", "#"),
     (r"process    peak .*", "#"),

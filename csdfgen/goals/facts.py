@@ -77,6 +77,7 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
         "planned_bytes": plan.planned_bytes,
         "account": account_device_memory(plan, profile).to_json(),
         "whole_layer_live": figures["whole_layer_live"],
+        **{name: figures[name] for name in ("largest_alone", "sum_alone") if name in figures},
         "predicted_ms": 1e3 * found.seconds,
         **({"predicted_worst_ms": 1e3 * found.worst} if plan.network.conditions else {}),
         "device": profile.name,

@@ -16,10 +16,11 @@ import numpy as np
 import onnx
 import pytest
 
+import csdfgen.api
 from csdfgen.backends.native.library import load
 from csdfgen.cache import get_folder
 from csdfgen.cli import compiled
-from tests.command import Call, Result, python
+from tests.command import Call, Result, python, refused
 from tests.models import model
 from tests.native_steps import compiler_missing
 from tests.small_models import branched, residual_classifier
@@ -323,3 +324,49 @@ def test_without_a_cache(call: Call, programs: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiled.tempfile, "TemporaryDirectory", full)
     assert "top 5" in done(call("run", "zoo:lenet5"))
     assert not [*programs.iterdir()]
+
+
+def test_the_plan_of_a_stream_is_made_once(
+    call: Call, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run reads it, with the weights of the model as it is now; a plan file of a stream is run as well."""
+    made: list[Any] = []
+    plan_stream = csdfgen.api.plan_stream
+
+    def noted(*given: Any, **named: Any) -> Any:
+        made.append(given)
+        return plan_stream(*given, **named)
+
+    monkeypatch.setattr(csdfgen.api, "plan_stream", noted)
+    path = tmp_path / "net.onnx"
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1, 3, 40, 8), np.float32))
+
+    def run(*more: str) -> tuple[int, np.ndarray]:
+        before, y = len(made), tmp_path / "y.npy"
+        result = call("run", str(path), "--stream", f"{tmp_path}/x.npy", "--output", str(y), *more)
+        assert result.code == 0, result.err
+        return len(made) - before, np.load(y)
+
+    def one(factor: float, kernel: int = 3) -> onnx.ModelProto:
+        weights = np.full((2, 3, kernel, 3), factor, np.float32)
+        return model("one (float[1, 3, 8, 8] x) => (y) { y = Conv <pads=[1, 1, 1, 1]> (x, w) }", {"w": weights})  # fmt: skip
+
+    written(path, one(1))
+    assert call("schedule", str(path), "--stream", "-o", f"{tmp_path}/plan.json").code == 0
+    made.clear()
+    planned, first = run()
+    again, second = run()
+    read, third = run("--plan", f"{tmp_path}/plan.json")
+    assert (planned, again, read) == (1, 0, 0)
+    assert np.array_equal(first, second) and np.array_equal(first, third)
+    assert [one.suffix for one in programs.iterdir()] == [".json"]
+    assert run("--rows", "2")[0] == 1
+    written(path, one(2))
+    planned, doubled = run()
+    assert planned == 0 and np.allclose(doubled, 2 * first)
+    written(path, one(1, kernel=2))
+    planned, other = run()
+    assert planned == 1 and other.shape != first.shape
+    given = "--stream", f"{tmp_path}/x.npy", "-o", "y.npy", "--plan", f"{tmp_path}/plan.json"
+    said = refused(call("run", str(path), *given))
+    assert "plan.json: made for 'net.onnx'" in said

@@ -14,6 +14,8 @@ import pytest
 import csdfgen
 from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, ModelError, PlanError, ScheduleError
+from csdfgen.goals.choice import load_profile
+from csdfgen.goals.facts import schedule_facts
 from csdfgen.lowering.program import lower
 from csdfgen.planning.checker import check
 from csdfgen.serving.engine import Engine
@@ -206,6 +208,8 @@ def test_one_arena_is_little_larger_than_that_of_the_larger_network() -> None:
     plan = csdfgen.plan(csdfgen.load(["zoo:lenet5", "zoo:resnet8"], after="resnet8=lenet5"))
     largest, together = plan.figures["largest_alone"], plan.figures["sum_alone"]
     assert plan.planned_bytes <= 1.02 * largest < together
+    facts = schedule_facts(plan, load_profile(plan.options))
+    assert (facts["largest_alone"], facts["sum_alone"]) == (largest, together)
 
 
 def test_networks_that_wait_run_on_several_processors(call: Call, tmp_path: Path) -> None:
