@@ -127,7 +127,8 @@ def _fitting(network: Network) -> dict[str, np.ndarray]:
     """Input -> its values that fit wherever the network uses them; of the smallest ones, unless it is a length."""
     integers = {t.name for t in network.inputs if np.dtype(t.dtype).kind in "iu"}
     # candidates: integers, and for a float also fractions of a length
-    counted = np.unique([*range(1024), *np.geomspace(1024, 2**31 - 1, 20_000).round()])
+    counted = np.append(np.arange(1024.0), np.geomspace(1024, 2**31 - 1, 20_000).round())
+    counted = counted[np.diff(counted, prepend=-1) > 0]
     shares = np.concatenate([np.arange(1, 1000) / 1000, counted])
     values = {
         t.name: counted[np.iinfo(t.dtype).max >= counted] if t.name in integers else shares

@@ -201,9 +201,8 @@ def build_problem(
     for buffer in buffers:
         readers = () if buffer.kept else buffer.readers
         # rows that all actors reach in the same firings are one item
-        reached = (access.rows for access in (*buffer.writers, *readers))
-        ends = np.unique(np.concatenate([[buffer.rows], *reached]))
-        ends = ends[(ends > 0) & (ends <= buffer.rows)]
+        reached = {buffer.rows}.union(*(access.rows for access in (*buffer.writers, *readers)))
+        ends = np.array(sorted(end for end in reached if 0 < end <= buffer.rows), np.int64)
         starts = np.append(0, ends[:-1])
         claimers, releasers = (
             _firings(accesses, starts, number, base) for accesses in (buffer.writers, readers)

@@ -198,7 +198,8 @@ def _waits(problem: Problem) -> tuple[Array, Array]:
         new = np.diff(link.counts, prepend=0) > 0
         late.append(base[link.target] + np.flatnonzero(new))
         early.append(base[link.source] + link.counts[new] - 1)
-    pairs = np.unique(np.concatenate(late) * problem.firings + np.concatenate(early))
+    pairs = np.sort(np.concatenate(late) * problem.firings + np.concatenate(early))
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     return pairs // problem.firings, pairs % problem.firings
 
 

@@ -227,6 +227,15 @@ def test_light_packages_load_neither_onnx_nor_numpy(package: str) -> None:
     assert result.stdout.split() == []
 
 
+def test_planning_and_inputs_load_no_masked_arrays() -> None:
+    """Where numpy.unique is asked for no indices, it loads numpy.ma: 3 MiB that nothing else needs."""
+    code = (
+        "import csdfgen, sys; from runtime.images import random_inputs; network = csdfgen.load('zoo:lenet5'); "
+        "csdfgen.compile(csdfgen.plan(network))(random_inputs(network, 0, (-1.0, 1.0))); print('numpy.ma' in sys.modules)"
+    )
+    assert python("-c", code, check=True).stdout.split() == ["False"]
+
+
 def test_equal_keys_keep_their_order() -> None:
     """numpy's argsort leaves them as the processor's vectors come by them, unless it is told to be stable."""
     calls = {

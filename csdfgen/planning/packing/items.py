@@ -122,11 +122,11 @@ def lower_bound(items: Items) -> int:
     first, end = np.split(at.ravel(), 2)
     live = _over_time(first, end, whole, len(edges))
     slack = np.zeros(len(edges), np.int64)
-    values = np.unique((whole - items.sizes)[items.sizes > 0])
+    values = sorted(set((whole - items.sizes)[items.sizes > 0].tolist()))
     if len(values) > 64:
         slack[:] = values[-1]
     else:
-        for value in values[values > 0].tolist():
+        for value in filter(None, values):
             there = (whole - items.sizes == value) & (items.sizes > 0)
             slack[_over_time(first[there], end[there], 1, len(edges)) > 0] = value
     ends = (items.fixed + items.sizes)[kept & (items.sizes > 0)]
