@@ -414,7 +414,7 @@ stale: every turn writes the first images
 lost: a branch is computed if one of its conditions holds
 - taken &= (program->arena[guards[g].at] != 0) == (guards[g].taken != 0);
 + taken = (program->arena[guards[g].at] != 0) == (guards[g].taken != 0);
-# csdfgen/backends/native/c/pool.c pool_of
+# csdfgen/backends/native/c/pool.h pool_of
 bound: the last column of a window is left out
 - for (int32_t k = 0, in = left; at && k < step->kernel_w; k++, in += step->dilation_w)
 + for (int32_t k = 0, in = left; at && k < step->kernel_w - (step->kernel_w > 2); k++, in += step->dilation_w)

@@ -327,7 +327,8 @@ _NOT_IN_SAMPLES = {
     *("byte_winograd_of", "depthwise_bytes_of", "winograd_of", "conv_bf16_of"),
     *("conv_f16_of", "gemm_bf16_of", "gemm_f16_of", "standardize_of", "conv_dots_of"),
     *("average_integers_of", "map_integers_of", "map_twice_of", "sum_integers_of"),
-    *("multiply_bytes_of", "depthwise_bf16_of"),
+    *("multiply_bytes_of", "depthwise_bf16_of", "map_bf16_of", "map_f16_of"),
+    *("pool_bf16_of", "pool_f16_of", "matrices_bf16_of", "matrices_f16_of"),
 }
 """Of kernels that threads share those that other tests compare: no sample is large enough, or made for them."""
 

@@ -255,6 +255,12 @@ _Share = Callable[[int], int]
 """Parts of a step, at most one a thread, by its multiply-accumulates."""
 
 
+def _element_size(kernel: str) -> int:
+    """Bytes of what it reads, unless it converts."""
+    of_bytes = kernel.endswith(("bytes_of", "integers_of", "twice_of"))
+    return 1 if of_bytes else 2 if kernel.endswith("f16_of") else _FLOAT
+
+
 def _convolution(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Columns, or channels: panels of them, or whole groups."""
     (layer,), out = constants.rows_of(step.layer), step.out
@@ -262,8 +268,7 @@ def _convolution(kernel: str, step: Any, share: _Share, constants: Constants) ->
     work = out.count * out.columns * out.channels * taps
     alone = kernel.startswith("depthwise")
     work *= _DEPTHWISE if alone else 1
-    bytes_each = 1 if kernel.endswith("bytes_of") else 2 if kernel.endswith("f16_of") else _FLOAT
-    weights = bytes_each * taps * layer.out_channels
+    weights = _element_size(kernel) * taps * layer.out_channels
     size = PANEL if alone or layer.groups == 1 else layer.out_channels // layer.groups
     blocks = layer.out_channels // size
     parts = min(share(work), max(blocks, out.columns // _COLUMNS))
@@ -360,10 +365,10 @@ def _map(kernel: str, step: Any, share: _Share, constants: Constants) -> list[An
     whole = step.columns if by_columns else step.channels
     parts = min(share(step.count * step.columns * step.channels * _MOVED), whole)
     found = []
-    of_bytes = kernel != "map_of"
-    unit = 1 if of_bytes else _FLOAT
-    read = _FLOAT if not of_bytes or step.operation == QUANTIZE else 1
-    written = _FLOAT if not of_bytes or step.operation == DEQUANTIZE else 1
+    unit = read = written = _element_size(kernel)
+    if unit == 1:
+        read = _FLOAT if step.operation == QUANTIZE else 1
+        written = _FLOAT if step.operation == DEQUANTIZE else 1
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
         operands = [
             one
@@ -412,7 +417,7 @@ def _pool(kernel: str, step: Any, share: _Share, constants: Constants) -> list[A
     panels = source.channels // PANEL
     seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
     parts = min(share(seen * _MOVED), max(panels, step.columns))
-    size = _FLOAT if kernel == "pool_of" else 1
+    size = _element_size(kernel)
     if parts < 2:
         return []
     if panels >= parts and step.columns < _COLUMNS * parts:
@@ -495,14 +500,16 @@ def _standardized(kernel: str, step: Any, share: _Share, constants: Constants) -
 def _multiplied(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Pairs of matrices, or rows of the only one."""
     alone, work = step.groups == 1, step.groups * step.count * step.depth * step.columns
-    apart = step.a_step != 1 or step.out_step != 1
+    narrow = _element_size(kernel) < _FLOAT  # what is widened is as what is apart
+    apart = narrow or step.a_step != 1 or step.out_step != 1
     parts = min(step.count if alone else step.groups, share(work))
     parts = min(parts, step.rows) if apart else parts
     if parts < 2:
         return []
     rows = step.rows // parts
     padded = -(-step.columns // (2 * PANEL)) * 2 * PANEL
-    room = _FLOAT * rows * ((step.a_step != 1) * step.depth + (step.out_step != 1) * padded)
+    room = (narrow or step.a_step != 1) * step.depth + (narrow or step.out_step != 1) * padded
+    room *= _FLOAT * rows
     of_b = step.columns if step.by_columns else step.depth
     found = []
     for number, (start, stop) in enumerate(_ranges(step.count if alone else step.groups, parts)):
@@ -653,14 +660,15 @@ _SPLITS: dict[str, Callable[[str, Any, _Share, Constants], list[Any]]] = {
     **dict.fromkeys(("depthwise_of", "depthwise_bf16_of", "depthwise_bytes_of"), _convolution),
     **dict.fromkeys(("winograd_row_of", "winograd_of"), _in_points),
     **dict.fromkeys(("gemm_of", "gemm_bf16_of", "gemm_f16_of", "gemm_4_of"), _product),
-    **dict.fromkeys(("map_of", "map_bytes_of", "map_integers_of", "map_twice_of"), _map),
-    **dict.fromkeys(("pool_of", "pool_bytes_of"), _pool),
+    **dict.fromkeys(("map_of", "map_bf16_of", "map_f16_of"), _map),
+    **dict.fromkeys(("map_bytes_of", "map_integers_of", "map_twice_of"), _map),
+    **dict.fromkeys(("pool_of", "pool_bf16_of", "pool_f16_of", "pool_bytes_of"), _pool),
     **dict.fromkeys(("average_bytes_of", "average_integers_of"), _pool),
     **dict.fromkeys(("sum_bytes_of", "sum_values_of", "sum_integers_of"), _sum),
     **dict.fromkeys(("normalize_of", "softmax_of", "softmax_bytes_of"), _lines),
     "move": _moved,
     "standardize_of": _standardized,
-    "multiply_of": _multiplied,
+    **dict.fromkeys(("multiply_of", "matrices_bf16_of", "matrices_f16_of"), _multiplied),
     "multiply_bytes_of": _multiplied_bytes,
     "contract_of": _contracted,
     "attention_of": _attended,

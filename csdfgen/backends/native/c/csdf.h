@@ -293,6 +293,10 @@ typedef struct csdf_multiply_step {
 
 void csdf_multiply(const csdf_multiply_step *step);
 
+/* The same of matrices of bfloat16, or float16, steps in elements; the workspace is as if no step were 1. */
+void csdf_matrices_bf16(const csdf_multiply_step *step);
+void csdf_matrices_f16(const csdf_multiply_step *step);
+
 /* Rows of `lines` times `size` floats, each of these lines on its own: (a - mean) / sqrt(variance + epsilon) * scale + bias;
  * without `centre` mean is 0.
  * scale, bias: NULL, or one an element of a line. a, out: [count], addresses of rows; they may be the same. */
@@ -368,6 +372,11 @@ typedef struct csdf_map_step {
 
 void csdf_map(const csdf_map_step *step);
 
+/* The same of maps of bfloat16, or float16: operands and the output have elements of two bytes, computed with as floats and
+ * rounded once. No sums of more than two operands; activations up to CSDF_LEAKY, others of a copy alone. */
+void csdf_map_bf16(const csdf_map_step *step);
+void csdf_map_f16(const csdf_map_step *step);
+
 /* The greatest value of each window of a map, or (average) the sum of the window divided by the product of
  * rows_seen of the output row and columns_seen of the output column, both positive.
  * Output row r reads rows r * stride_h + y * dilation_h of the source for y in [0, kernel_h) that are not NULL;
@@ -388,6 +397,10 @@ typedef struct csdf_pool_step {
 } csdf_pool_step;
 
 void csdf_pool(const csdf_pool_step *step);
+
+/* The same of maps of bfloat16, or float16, that begins and ends; sums of fewer than 64 values. */
+void csdf_pool_bf16(const csdf_pool_step *step);
+void csdf_pool_f16(const csdf_pool_step *step);
 
 /* Maps of bytes: tensors of int8 or uint8, quantized values (docs/model.md, Number formats).
  *
@@ -749,6 +762,8 @@ void csdf_gemm_4_of(const void *step);
 void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);
+void csdf_matrices_bf16_of(const void *step);
+void csdf_matrices_f16_of(const void *step);
 void csdf_multiply_bytes_of(const void *step);
 void csdf_normalize_of(const void *step);
 void csdf_softmax_of(const void *step);
@@ -757,8 +772,12 @@ void csdf_standardize_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_recurrent_bytes_of(const void *step);
 void csdf_map_of(const void *step);
+void csdf_map_bf16_of(const void *step);
+void csdf_map_f16_of(const void *step);
 void csdf_turns_of(const void *step);
 void csdf_pool_of(const void *step);
+void csdf_pool_bf16_of(const void *step);
+void csdf_pool_f16_of(const void *step);
 void csdf_conv_bytes_of(const void *step);
 void csdf_depthwise_bytes_of(const void *step);
 void csdf_byte_winograd_of(const void *step);

@@ -10,31 +10,8 @@
 #define CSDF_DEPTHWISE_H
 
 #include "images.h"
+#include "narrow.h"
 #include "products.h"
-
-#ifdef CSDF_OF_BF16
-typedef csdf_bf16 element;
-#define TAKE(at) csdf_load_bf16(at)
-#define GIVE(at, x) csdf_round_bf16(at, x)
-CSDF_INLINE csdf_v TAKE_SOME(const element *at, int n)
-{
-    element some[CSDF_LANES] = {{0}};
-    memcpy(some, at, (size_t)n * sizeof *some);
-    return TAKE(some);
-}
-CSDF_INLINE void GIVE_SOME(element *at, csdf_v x, int n)
-{
-    element some[CSDF_LANES];
-    GIVE(some, x);
-    memcpy(at, some, (size_t)n * sizeof *some);
-}
-#else
-typedef float element;
-#define TAKE(at) csdf_load(at)
-#define GIVE(at, x) csdf_store(at, x)
-#define TAKE_SOME(at, n) csdf_load_some(at, n)
-#define GIVE_SOME(at, x, n) csdf_store_some(at, x, n)
-#endif
 
 enum {
     STRIP = 8,

@@ -46,8 +46,8 @@ __all__ = ["KERNELS", "Family", "list_variants", "match_family"]
 
 AS_ESTIMATED = Ways()
 
-TWO_BYTES = (BFLOAT16,) * 3, (FLOAT16,) * 3
-"""What a layer of one type of two bytes reads, twice, and writes."""
+TWO_BYTES = BFLOAT16, FLOAT16
+"""What a layer of one type of two bytes reads and writes."""
 
 
 def match_family(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
@@ -165,10 +165,11 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
             continue
         if family is not None and made is not None and family.follows(twin) == made.applied:
             followed = made.applied if layer.stored is None else 0
-            ends = made.read(0), made.read(1), made.written(0)
-            direct: Convolution | Product | None = None
-            if isinstance(family, Convolution | Product) and ends in TWO_BYTES:
-                direct = family.in_halves()
+            forms = {made.read(k) for k, tensor in enumerate(layer.inputs) if tensor is not None}
+            forms |= {made.written(k) for k, _ in enumerate(layer.outputs)}
+            direct = next(
+                (family.in_halves(twin, one.dtype) for one in TWO_BYTES if forms == {one}), None
+            )
             return Widened(family, twin, made, followed, direct)
     return None
 

@@ -81,6 +81,12 @@ class Family(ABC):
         """
         return None
 
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        """The family of the layer on elements of two bytes of a type, whose values it knows, with the same bits as if these
+        were widened and its results rounded; None where it has no kernels for them.
+        """
+        return None
+
     def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
         """See `Backend.forms_of`."""
         return ()

@@ -403,12 +403,10 @@ class Convolution(Family):
         """How many weights the layer has."""
         return sum(own.weights.size for own in self.filters)
 
-    def in_halves(self) -> Convolution | None:
-        """The same on the type of its weights, of two bytes; None where there are too few channels for products of pairs, and
-        no kernel of single ones.
-        """
-        halves = type_suffix(self.filters[0].weights.dtype)
-        suits = all(
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        """None where there are too few channels for products of pairs, and no kernel of single ones."""
+        halves, stored = type_suffix(np.dtype(dtype)), self.filters[0].weights.dtype
+        suits = stored == dtype and all(
             own.shape[1] >= LEAST_INPUTS or (halves == "bf16" and (own.in_bf16 or self._joins(own)))
             for own in self.filters
         )

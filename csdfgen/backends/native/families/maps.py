@@ -9,7 +9,7 @@ operands are one long pixel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 
@@ -18,12 +18,14 @@ import numpy as np
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import Family, activation, is_dense, is_map, pixel
 from csdfgen.backends.native.structures import (
+    LEAKY,
     NONE,
     Activation,
     Source,
     constants,
     instruction,
     structure,
+    type_suffix,
 )
 from csdfgen.model.network import Layer
 from csdfgen.program.instructions import Constants, Instruction
@@ -58,7 +60,7 @@ class _Maps(Family):
     """operands: of the operation; more than two are summed up one after the other.
 
     own: what the layer itself is as an activation, if it is one. repeated: constants of some channels
-    for all pixels of a row.
+    for all pixels of a row. halves: see `pools`.
     """
 
     kernels = ("map_of",)
@@ -67,6 +69,19 @@ class _Maps(Family):
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None
     repeated: dict[tuple[int, int, int, int], np.ndarray] = field(default_factory=dict)
+    halves: str = ""
+
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        after = activation(layer.epilogue[0]) if layer.epilogue and self.own is None else None
+        if self.operation == SCALE or len(self.operands) > 2 or (after and after[0] > LEAKY):
+            return None  # factors, or what is computed between, would be rounded
+        if any(not np.array_equal(one, one.astype(dtype)) for one in layer.constants.values()):
+            return None
+        operands = tuple(
+            one if isinstance(one, int) else packing.aligned(one, dtype) for one in self.operands
+        )
+        halves = f"{type_suffix(np.dtype(dtype))}_"
+        return replace(self, operands=operands, halves=halves, repeated={})
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None
@@ -126,7 +141,7 @@ class _Maps(Family):
                 constants.rows(target.pool, target.rows), target.stride,
                 Activation(*(after if number == len(rest) else (NONE, 0.0, 0.0))),
             )  # fmt: skip
-            found.append(instruction("map_of", made))
+            found.append(instruction(f"map_{self.halves}of", made))
         return found
 
     def _constant(
@@ -139,7 +154,9 @@ class _Maps(Family):
             return values[low:high]
         key = number, low, high, times
         if key not in self.repeated:
-            self.repeated[key] = packing.aligned(np.tile(values[low:high], times))
+            self.repeated[key] = packing.aligned(
+                np.tile(values[low:high], times), values.dtype.name
+            )
         return self.repeated[key]
 
 

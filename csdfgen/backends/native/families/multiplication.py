@@ -4,14 +4,20 @@ whose left operand has what is summed up, and whose product has its columns, wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from csdfgen.backends.native.families.common import FLOAT, Family, offsets
-from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
+from csdfgen.backends.native.structures import (
+    PANEL,
+    constant,
+    instruction,
+    structure,
+    type_suffix,
+)
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops.reducing import slab_dims
@@ -59,13 +65,19 @@ class Matrix(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Multiplication(Family):
-    """turned: whether rows of the kernel's matrices are columns of the layer's, whose operands change places then."""
+    """turned: whether rows of the kernel's matrices are columns of the layer's, whose operands change places then. halves:
+    see `pools`.
+    """
 
     kernels = ("multiply_of",)
 
     layer: Layer
     turned: bool
+    halves: str = field(default="", kw_only=True)
     joins = False
+
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        return replace(self, halves=f"{type_suffix(np.dtype(dtype))}_")
 
     def takes(self, step: Step) -> bool:
         views = [view for view in (*step.inputs, *step.outputs) if view is not None]
@@ -94,8 +106,8 @@ class Multiplication(Family):
     def _bytes(self, step: Step) -> int:
         """What a row that is processed takes (csdf_multiply_step says why)."""
         a, _, out = self.matrices(step)
-        found = a.size(True) if a.step(True) != 1 else 0
-        if out.step(True) != 1:
+        found = a.size(True) if self.halves or a.step(True) != 1 else 0
+        if self.halves or out.step(True) != 1:
             found += -(-out.size(True) // (2 * PANEL)) * 2 * PANEL
         return FLOAT * found
 
@@ -108,7 +120,8 @@ class Multiplication(Family):
             rows_per_block(self._bytes(step), step.workspace.size),
             *tables, Ref(step.workspace.pool, step.workspace.offset),
         )  # fmt: skip
-        return [instruction("multiply_of", made)]
+        kernel = f"matrices_{self.halves}of" if self.halves else "multiply_of"
+        return [instruction(kernel, made)]
 
     def tables(self, step: Step, constants: Constants) -> tuple[int, int, bool, tuple[Ref, ...]]:
         """Pairs of matrices, rows of each product, whether the right operands' columns are listed, and the tables of the

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+import numpy as np
+
 from csdfgen.backends.native.families.common import (
     Family,
     count_activations,
@@ -27,7 +29,13 @@ from csdfgen.backends.native.families.common import (
     spatial_sizes,
     spatial_windows,
 )
-from csdfgen.backends.native.structures import Activation, Source, instruction, structure
+from csdfgen.backends.native.structures import (
+    Activation,
+    Source,
+    instruction,
+    structure,
+    type_suffix,
+)
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import get_operator
@@ -37,6 +45,9 @@ from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
 PoolStep = structure("csdf_pool_step").record
+
+AT_ONCE = 64
+"""Values of a window that the kernel adds up at a time (c/pool.h)."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +176,20 @@ class PoolWindows:
 @dataclass(frozen=True, eq=False)
 class _Pool(Family):
     """average: of what each window sees, else the greatest of it. some: columns of the output that are made, from those of
-    the input that they see.
+    the input that they see. halves: the kernels' name of a type of two bytes that is read and written; "" for none.
     """
 
     kernels = ("pool_of",)
 
     average: bool
     some: tuple[int, int] | None = None
+    halves: str = ""
+
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        taps = prod(window.kernel for window in spatial_windows(layer))
+        if self.average and taps >= AT_ONCE:
+            return None  # sums would be rounded between
+        return replace(self, halves=f"{type_suffix(np.dtype(dtype))}_")
 
     def takes(self, step: Step) -> bool:
         return has_sliding_rows(step)
@@ -212,7 +230,7 @@ class _Pool(Family):
                 windows.made, windows.columns, pixel(step.outputs[0]),
                 Source(table, pixel(piece), piece.shape[-1]), there, *seen, Activation(*epilogue_activation(layer)),
             )  # fmt: skip
-            found.append(instruction("pool_of", made))
+            found.append(instruction(f"pool_{self.halves}of", made))
         return found
 
 

@@ -58,9 +58,10 @@ class Product(Family):
         """See `Convolution.weights`."""
         return self.inputs * self.outputs
 
-    def in_halves(self) -> Product | None:
-        """The same on the type of its weights; None where these are no pairs of one."""
-        return None if self.pairs is None else replace(self, reads_pairs=True)
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        """None where weights are no pairs of the type."""
+        same = self.halves is not None and self.halves[0] == type_suffix(np.dtype(dtype))
+        return replace(self, reads_pairs=True) if same and self.pairs else None
 
     @property
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -49,14 +49,14 @@ class Widened(Family):
     """A layer whose twin on values is of a family. twin: the layer as the family knows it. stored: what it reads and writes.
     followed: layers of the epilogue that are applied before that is written, of a layer that does not know of its twin.
     direct: the twin's family on what is stored, which widens nothing in memory. suits: see `Ways.bfloat16`; it computes all
-    steps that have no room for values.
+    steps that have no room for values, and all steps of layers without weights.
     """
 
     family: Family
     twin: Layer
     stored: Stored
     followed: int = 0
-    direct: Convolution | Product | None = None
+    direct: Family | None = None
     suits: int = -1
     joins = False
     _most: dict[Hashable, int] = field(default_factory=dict, init=False, repr=False)
@@ -77,6 +77,15 @@ class Widened(Family):
         suits = ways.float16 if self.stored.read(0) == FLOAT16 else ways.bfloat16
         return replace(self, family=inner, suits=suits)
 
+    @property
+    def _weights(self) -> int:
+        """How many weights the direct family multiplies."""
+        return self.direct.weights if isinstance(self.direct, Convolution | Product) else 0
+
+    @property
+    def _never_widens(self) -> bool:
+        return self.suits == 0 or not self._weights
+
     def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
         return self.family.forms(self.twin, rows)
 
@@ -86,8 +95,10 @@ class Widened(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes of values and of the kernel, of the largest part."""
-        if self.suits == 0 and self._directly(step) is not None:
-            return 0
+        direct = self._directly(step) if self._never_widens else None
+        if direct is not None:
+            family, same = direct
+            return 0 if self._weights else family.workspace(same, limit)
         return self._widened(step, limit)
 
     def _widened(self, step: Step, limit: int | None) -> int:
@@ -100,9 +111,9 @@ class Widened(Family):
         return self._most[key]
 
     def least(self, step: Step) -> int:
-        return self.workspace(step, 0) if self._directly(step) is None else 0
+        return 0 if self._weights and self._directly(step) is not None else self.workspace(step, 0)
 
-    def _directly(self, step: Step) -> tuple[Convolution | Product, Step] | None:
+    def _directly(self, step: Step) -> tuple[Family, Step] | None:
         """The family that computes what is stored, and the step as it knows it."""
         same = replace(step, layer=self.twin)
         return (self.direct, same) if self.direct is not None and self.direct.takes(same) else None
@@ -114,11 +125,11 @@ class Widened(Family):
             parts = self._parts(step, room)
         else:
             family, same = direct
-            if self.suits == 0 or self._widened(step, 0) > room:
+            if self._never_widens or self._widened(step, 0) > room:
                 return family.lower(same, constants)
             parts = self._parts(step, room)
             # one that takes more than its values has Winograd's form, which is faster still
-            if 0 < self.suits <= family.weights and all(
+            if 0 < self.suits <= self._weights and all(
                 size == part._held(one) for part, one, size in parts
             ):
                 return family.lower(same, constants)
