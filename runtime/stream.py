@@ -99,11 +99,12 @@ def _shifted(rows: Iterable[int], periods: int, each: Iterable[int]) -> list[int
 
 class _Waiting:
     """Rows of an input that are not given up yet. once: they are given once. fed: rows in front of them. there: rows that were
-    pushed.
+    pushed; none are kept if no layer reads them.
     """
 
-    def __init__(self, name: str, form: Form, once: bool) -> None:
+    def __init__(self, name: str, form: Form, once: bool, unread: bool) -> None:
         self.form, self.once, self.fed, self.there = form, once, 0, 0
+        self._unread = unread
         self._name, self._known = name, ((), np.dtype(object), 0)
         self._parts: list[bytes | bytearray] = []
 
@@ -126,6 +127,8 @@ class _Waiting:
 
     def take(self, rows: np.ndarray, count: int) -> None:
         """Further rows."""
+        if self._unread:
+            return
         self._parts.append(self.form.pack(rows))
         self.there += count
 
@@ -307,6 +310,12 @@ class StreamProgram:
             name for name, rows in zip(self.inputs, self.turns.fed, strict=True) if not rows
         )
 
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """The inputs that no layer reads."""
+        fed = zip(self.inputs, self.segments.fed[-1], strict=True)
+        return frozenset(name for name, rows in fed if not rows)
+
     def read_earlier(self, read: Callable[[], Iterable[Rows]]) -> dict[str, np.ndarray]:
         """The results of earlier passes over all rows, which are inputs. read: gives all rows once more."""
         found: dict[str, np.ndarray] = {}
@@ -380,7 +389,7 @@ class Stream:
         self._done, self._ended = 0, ""
         self._made = [0] * len(self.program.outputs)
         self._waiting = {
-            name: _Waiting(name, form, name in self.program.once)
+            name: _Waiting(name, form, name in self.program.once, name in self.program.unread)
             for name, form in self.program.ins.items()
         }
         self._ins, self._outs = [*self._waiting.values()], [*self.program.outs.values()]

@@ -10,7 +10,7 @@ import onnx
 
 from tests.builder import Graph
 
-__all__ = ["Streaming", "draw_streaming"]
+__all__ = ["Streaming", "draw_passes", "draw_streaming"]
 
 WIDTHS = 6, 1, 5, 7, 9, 19, 33
 CHANNELS = 2, 4, 1, 3, 5, 7, 17
@@ -187,6 +187,24 @@ class _Growing:
         less = graph.node("Mul", self.x, graph.constant(np.float32(0.05)))
         self.x = graph.node("CumSum", less, axis, exclusive=self.pick(0, 1))
 
+    def depend(self) -> None:
+        """Rows on a result of all of them: weights of channels, a normalization, or weights of rows."""
+        graph, channels = self.graph, self.channels
+        kind = str(self.rng.choice(["Mean", "Average", "Max", "InstanceNormalization", "Softmax"]))
+        if kind == "InstanceNormalization":
+            some = (self.rng.standard_normal(channels).astype(np.float32) for _ in range(2))
+            self.x = graph.node(kind, self.x, *map(graph.constant, some))
+        elif kind == "Softmax":
+            self.x = graph.node("Mul", self.x, graph.node(kind, self.x, axis=2))
+        else:
+            axes = graph.constant(np.array([2, 3][: 1 + self.image]))
+            mean = (
+                graph.node("ReduceMean", self.x, axes)
+                if kind == "Mean"
+                else graph.node(f"Global{kind}Pool", self.x)
+            )
+            self.x = graph.node("Mul", self.x, graph.node("Sigmoid", mean))
+
     def grow(self, count: int) -> None:
         plain = [
             self.convolve,
@@ -220,6 +238,20 @@ def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
     net.convolve()
     outputs = [before] if net.pick(0, 0, 0, 1) and before not in ("x", net.x) else []
     return net.graph.model(*outputs, net.x, checked=False), net.step
+
+
+def _depending(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
+    net = _Growing(seed, rows)
+    for _ in range(net.pick(1, 1, 2)):
+        net.grow(net.pick(1, 2))
+        net.depend()
+    net.convolve()
+    return net.graph.model(net.x, checked=False), net.step
+
+
+def draw_passes(seed: int) -> Streaming:
+    """A random network whose rows have to be read two or three times."""
+    return Streaming(lambda rows: _depending(seed, rows)[0], _depending(seed, 64)[1])
 
 
 def draw_streaming(seed: int) -> Streaming:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import OUTPUT, JsonOption, Networks, Planned, Stateful
+from csdfgen.cli.options import OUTPUT, JsonOption, Networks, Planned, Stateful, refuse
 from csdfgen.cli.report import PlanArgument
 from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import InputError, prefix_errors
@@ -61,6 +61,10 @@ class EmitC(Command):
     )
     check: bool = declare("Emit NAME_check, a self-test that a board can call.", False)
     stream: bool = declare("Emit functions that take rows without end, instead of frames.", False)
+    passes: int = declare(
+        "How often the rows of a --stream may be given, so that they can depend on means and other results of all of them.",
+        1, "N", low=1, high=100,
+    )  # fmt: skip
     stateful: Stateful = None
     force: bool = declare("Write into a non-empty folder; other files are kept.", False)
     oversize: Oversize = False
@@ -82,14 +86,15 @@ class EmitC(Command):
         backend = find_backend("emits")
         if self.stream and self.check:
             raise InputError("--check is of a frame, --stream has none; leave one of them out")
-        if self.stateful and not self.stream:
-            raise InputError("--stateful is of a --stream; give both")
+        for name, asks in (("stateful", self.stateful), ("passes", self.passes > 1)):
+            refuse([(asks and not self.stream, f"--{name} is of a --stream; give both")])
         with show_progress() as progress:
             plan: Plan | StreamPlan
             chosen = ""
             if self.stream:
                 states = self.stateful or ()
-                plan = load_stream(source, progress, states, backend=backend, count=count)
+                usual = {"backend": backend, "count": count}
+                plan = load_stream(source, progress, states, self.passes, **usual)
                 model, title, expected = source.name, name_model(source.name), None
             else:
                 found = load_or_plan(source, progress, backend=backend, count=count)

@@ -194,9 +194,11 @@ def repeat_model(
 
 
 def load_stream(
-    source: Source, progress: Progress, stateful: Sequence[str] = (), **usual: str
+    source: Source, progress: Progress, stateful: Sequence[str] = (), passes: int = 1, **usual: str
 ) -> StreamPlan:
-    """The plan of a stream. stateful: see `repeat_model`; usual: as in `load_or_plan`. Raises CsdfgenError."""
+    """The plan of a stream. stateful: see `repeat_model`; passes: see `plan_stream`; usual: as in `load_or_plan`. Raises
+    CsdfgenError.
+    """
     from csdfgen.api import plan_stream, read_stream
 
     asked, name = source.asked, source.name
@@ -204,6 +206,9 @@ def load_stream(
         if source.model is None:
             raise InputError("is a plan; name its model with --model FILE", where=name)
         refuse([(stateful, f"{name}: is a plan, which has its states; leave --stateful out")])
+        refuse(
+            [(passes > 1, f"{name}: is a plan of one pass; give the model, or leave --passes out")]
+        )
         progress("reading the plan")
         return read_stream(name, source.model)
     refuse(list_stream_refusals(asked))
@@ -211,7 +216,8 @@ def load_stream(
     model, asked = repeat_model(name, stateful, asked)
     network = model if stateful else load_network(model, asked, endless=True)
     progress("planning")
-    return plan_stream(network, fix=asked.fixed, **{**usual, **asked.given})
+    given = {**usual, **asked.given}
+    return plan_stream(network, fix=asked.fixed, passes=passes, **given)
 
 
 def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:

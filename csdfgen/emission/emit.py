@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from csdfgen.emission.order import (
 )
 from csdfgen.emission.sharing import NAMES, name_kernels
 from csdfgen.emission.source import Unit, header, source, weights
-from csdfgen.emission.streams import lower_stream
+from csdfgen.emission.streams import lower_passes
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import TARGETS, Target, get_target
 from csdfgen.emission.used import list_used
@@ -122,13 +122,16 @@ def whole_unit(
     kernels = kernels or choose_backend(replace_backend(plan.options, find_backend("emits")))
     if isinstance(kernels, NativeKernels):
         kernels = kernels.anywhere()
-    templates = None
-    if isinstance(plan, StreamPlan):
-        program, templates = lower_stream(plan, kernels)
-    else:
+    if not isinstance(plan, StreamPlan):
         (program,) = lower_plans([plan], kernels)
-    blob = Blob(program.program.constants)
-    return make_unit(program, title, maker, blob, templates=templates)
+        return make_unit(program, title, maker, Blob(program.program.constants))
+    *earlier, (last, templates) = lower_passes(plan, kernels)
+    blob, name = Blob(last.program.constants), network_name(title)
+    passes = tuple(
+        make_unit(one, title, maker, blob, f"{name}_pass{number}", templates=some, owner=name)
+        for number, (one, some) in enumerate(earlier, 1)
+    )
+    return make_unit(last, title, maker, blob, templates=templates, earlier=passes)
 
 
 def emitted_account(plan: Plan, stack: int) -> Account:
@@ -136,12 +139,21 @@ def emitted_account(plan: Plan, stack: int) -> Account:
     return account_memory(plan, whole_unit(plan, plan.network.name, "").tables, stack)
 
 
+def _account(unit: Unit, stack: int) -> Account:
+    """The memory of all passes, of which one has the arena at a time; what they find is kept."""
+    found, *others = (account_memory(one.plan, one.tables, stack) for one in (unit, *unit.earlier))
+    program = found.program + sum(one.program for one in others)
+    arena = max(found.arena, *(one.arena for one in others)) if others else found.arena
+    kept = sum(one.inputs + 2 * one.outputs for one in others)
+    return replace(found, program=program, arena=arena, inputs=found.inputs + kept)
+
+
 def _check_memory(unit: Unit, machine: Target) -> None:
     """Raises PlanError for a program that a board has no memory for, code excluded."""
     if machine.board is None:
         return
     there = {name: size for name, _, size in machine.board.memory}
-    found = account_memory(unit.plan, unit.tables, machine.board.stack)
+    found = _account(unit, machine.board.stack)
     working, read = found.demands(there["RAM"], there["CODE"])
     needs = {"RAM": working, "CODE": read}
     if "CONSTANTS" in there:
@@ -165,23 +177,29 @@ def make_unit(
     name: str = "",
     timed: str = "",
     templates: Templates | None = None,
+    owner: str = "",
+    earlier: tuple[Unit, ...] = (),
 ) -> Unit:
-    """The unit of C for a program. blob: contains its constants. name: in C, by default derived from the title. timed: see
-    `Unit`. templates: of a stream. Raises ModelError for a network without outputs.
+    """The unit of C for a program. blob: contains its constants. name: in C, by default derived from the title. timed, owner,
+    earlier: see `Unit`. templates: of a stream. Raises ModelError for a network without outputs.
     """
     network = made.plan.network
     if not network.outputs:
         raise ModelError("has no outputs", where=title)
     name = name or network_name(title)
-    ends = [*(one.name for one in network.inputs), *(one.name for one in network.outputs)]
+    count = len(earlier[0].inputs) if earlier else len(network.inputs)
+    inputs, outputs = ([one.name for one in some] for some in (network.inputs, network.outputs))
+    ends = [*inputs[:count], *outputs, *inputs[count:]]
     words = identifiers(ends, without=[timed or name, *PARAMETERS])
+    behind = count + len(outputs)
+    words = [*words[:count], *words[behind:], *words[count:behind]]
     constants = {
         output.name: word
-        for output, word in zip(network.outputs, words[len(network.inputs) :], strict=True)
+        for output, word in zip(network.outputs, words[len(inputs) :], strict=True)
         if output.constant is not None
     }
     tables = ProgramTables(made, list_arguments(network, words), blob, templates)
-    return Unit(name, title, made.plan, tables, constants, maker, timed)
+    return Unit(name, title, made.plan, tables, constants, maker, timed, owner, earlier)
 
 
 def fill(
@@ -201,24 +219,27 @@ def fill(
     """
     for one in () if oversize else (unit, *more):
         _check_memory(one, machine)
+    units = unit, *unit.earlier, *more
     name, constants = unit.name, unit.tables.blob
-    called = {"csdf_enter"}.union(*(one.tables.called() for one in (unit, *more)))
+    called = {"csdf_enter"}.union(*(one.tables.called() for one in units))
     files = collect_sources(called, machine.lanes)
     large = constants.size >= literals and layout in ("make", "cmake")
     home = scratch / SOURCES.get(layout, "")
     inner = home / project.KERNELS
     inner.mkdir(parents=True)
-    programs = [one.tables.program for one in (unit, *more)]
+    programs = [one.tables.program for one in units]
     used = list_used(files.values(), programs, list_shared(files))
     if "used.h" in files:
         files["used.h"] = "\n".join(used)
     for file, text in name_kernels(files, "-DCSDF_SCALAR" in machine.flags).items():
         write(inner / file, text.splitlines())
-    parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
+    parts = [f"{one.name}.c" for one in (unit, *unit.earlier)]
+    parts += [f"{name}_weights.{'S' if large else 'c'}"]
     parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
     parts += ["functions.c"] if unit.tables.functions else []
-    write(home / f"{name}.h", header(unit, check is not None))
-    write(home / f"{name}.c", source(unit))
+    for one in (unit, *unit.earlier):
+        write(home / f"{one.name}.h", header(one, check is not None))
+        write(home / f"{one.name}.c", source(one))
     if large:
         write(home / f"{name}_weights.S", project.assembly(unit))
         with (home / f"{name}_weights.bin").open("wb") as blob:
@@ -235,7 +256,7 @@ def fill(
         write(scratch / place, lines)
     made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
     size = (home / f"{name}.c").stat().st_size
-    return Emitted(name, tuple(map(str, made)), size, constants.size, unit.plan.planned_bytes)
+    return Emitted(name, tuple(map(str, made)), size, constants.size, unit.arena_bytes)
 
 
 def _write_program(

@@ -37,8 +37,8 @@ typeof_unqual union unix unsigned using virtual void volatile wchar_t while xor 
 
 _OWN = _split("""
 arrays at at_end base calls data done ends errno fire firings form frame getc I image int32_t k last left_out memcpy move now
-number order part place putc ptrdiff_t records row rows side sides single sink size_t stderr stdin stdout task task_at tasks ticks
-times_now uint64_t user
+number order part passes place putc ptrdiff_t records row rows side sides single sink size_t stderr stdin stdout task task_at
+tasks ticks times_now uint64_t user
 """)
 """Names of the functions and structures that have the arrays of a network as parameters and members."""
 

@@ -96,11 +96,13 @@ def lower_plans(
     kernels: Backend,
     starts: Iterable[int] = repeat(0),
     alike: Alike | None = None,
+    constants: Constants | None = None,
 ) -> list[Lowered]:
-    """Plans as programs that share their constants. starts, alike: see `lower`. Raises what lowering raises; PlanError for a
-    step without a native kernel.
+    """Plans as programs that share their constants, with others too if these are given. starts, alike: see `lower`. Raises what
+    lowering raises; PlanError for a step without a native kernel.
     """
-    constants = Constants({buffers.ARENA: max(plan.pools[buffers.ARENA] for plan in plans)})
+    sizes = {buffers.ARENA: max(plan.pools[buffers.ARENA] for plan in plans)}
+    constants = constants or Constants(sizes)
     found = []
     for plan, start in zip(plans, starts, strict=False):
         program = lower(plan, kernels, constants, alike, start)
@@ -372,7 +374,10 @@ class ProgramTables:
             waiting = [*self._list_ports(more)]
             there = [*self._list_ports(whole[:at]), *waiting]
             if sorted(there) != sorted(taken[: len(there)]):
-                raise PlanError(f"images of {low} rows take other rows than higher ones")
+                raise PlanError(
+                    f"images of {low} rows end before all of their rows are wanted, as inputs come by turns; give the model one "
+                    "input, with the others as channels"
+                )
             held = tuple(waiting.count(number) for number in range(len(self._inputs)))
             parts, own = self._match(loop, whole, at, more)
             ends = len(found), len(pieces), len(pieces) + len(parts)

@@ -31,7 +31,7 @@ def main(unit: Unit, board: Board | None) -> Iterator[str]:
     words, alone = [one.word.upper() for one in unit.inputs], len(unit.inputs) == 1
     usage = "".join(f" {word}" for word in words)
     if board is None:
-        usage = f"[{words[0]}]" if alone else " ".join(words)
+        usage = f"[{words[0]}]" if alone and not unit.earlier else " ".join(words)
     if unit.tables.endless:
         return _main_of_stream(unit, board, usage)
     return fill_template(
@@ -66,7 +66,8 @@ def _main_of_stream(unit: Unit, board: Board | None, usage: str) -> Iterator[str
         TEXT / ("main_of_stream.c" if board is None else "main_of_board_stream.c"),
         **unit.words,
         files=len(unit.inputs),
-        or_none=" && count != 1" if alone[0] else "",
+        passes=bool(unit.earlier),
+        or_none=" && count != 1" if alone[0] and not unit.earlier else "",
         several=not alone[0],
         usage=usage,
         sinks="".join(f", take_{one.word}" for one in unit.outputs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import prod
+from math import lcm, prod
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ TEXT = Path(__file__).parent / "text"
 class Unit:
     """A plan that is emitted. name: its name in C; title: elsewhere. constants: name of an output that no layer computes ->
     its name in C. maker: the program that writes the C, with its version. timed: name of the unit whose constants and
-    arguments this one shares, if it is emitted only to be timed.
+    arguments this one shares, if it is emitted only to be timed. earlier: passes over all rows of a stream, whose outputs are
+    later inputs of those behind them and of this unit; owner: of such a pass, the name of the unit that it is for.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Unit:
     constants: dict[str, str]
     maker: str
     timed: str = ""
+    owner: str = ""
+    earlier: tuple[Unit, ...] = ()
 
     @property
     def actors(self) -> list[str]:
@@ -64,7 +67,14 @@ class Unit:
 
     @property
     def inputs(self) -> list[Argument]:
-        return [one for one in self.tables.arguments if not one.output]
+        """Those that the caller gives."""
+        found = [one for one in self.tables.arguments if not one.output]
+        return found[: len(self.earlier[0].inputs)] if self.earlier else found
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena, which passes have by turns."""
+        return max(one.plan.planned_bytes for one in (self, *self.earlier))
 
     @property
     def outputs(self) -> list[Argument]:
@@ -161,12 +171,15 @@ def _argument(unit: Unit, one: Argument) -> dict[str, Any]:
         "rows": tensor.rows,
         "per_row": tensor.row_elements,
         "least_row": max(1, tensor.row_elements),
+        "row_bytes": tensor.row_elements * tensor.itemsize,
         "strides": ", ".join(map(str, one.strides)),
         "row_strides": ", ".join(map(str, one.row_strides)),
         "row_number": _row_number(unit, one),
         "held": dict(enumerate(_held(unit))).get(one.number, 0),
+        "given": one.output or one in unit.inputs,
         "push": unit.push(one),
         "stream_push": unit.push(one, stream=True),
+        "push_name": unit.push(one, stream=True).split("(")[0].split()[-1],
     }
 
 
@@ -188,7 +201,7 @@ def _row_number(unit: Unit, one: Argument) -> str:
     loop = unit.tables.loop
     if loop is None:
         return "row"
-    return f"({_row_type(unit)})(row + stream->turns * {loop.turn[one.number]})"
+    return f"({_row_type(unit)})row + stream->turns * {loop.turn[one.number]}"
 
 
 def _row_type(unit: Unit) -> str:
@@ -202,8 +215,8 @@ def _common(unit: Unit) -> dict[str, Any]:
     inputs, outputs = (
         [one for one in arguments if one["way"] == way] for way in ("input", "output")
     )
-    names = ", ".join(f"{number} {one['word']}" for number, one in enumerate(inputs))
-    endless = unit.tables.endless
+    names = ", ".join(f"{number} {one.word}" for number, one in enumerate(unit.inputs))
+    endless, several = unit.tables.endless, len(unit.inputs) > 1
     return {
         **unit.words,
         "endless": endless,
@@ -217,8 +230,43 @@ def _common(unit: Unit) -> dict[str, Any]:
         "arguments": arguments,
         "inputs": inputs,
         "outputs": outputs,
-        "several": names if len(inputs) > 1 else "",
+        "several": names if several else "",
+        "pushed": [one for one in inputs if one["given"]],
+        "owner": unit.owner,
+        "elsewhere": unit.timed or unit.owner,
+        "take": f"int {unit.name}_stream_take" if unit.owner else "static int take",
+        "wants": f"int {unit.name}_stream_wants" if unit.owner else "static int wants",
+        "chosen": several or unit.owner or unit.earlier,
+        "wanting": "wants_in_pass" if unit.earlier else "wants",
+        **_passes(unit),
         "callbacks": [_callback(unit, *one) for one in unit.tables.functions.items()],
+    }
+
+
+def _passes(unit: Unit) -> dict[str, Any]:
+    """The passes over all rows of a stream, the rows of the results that each keeps, and which of them it takes."""
+    units, earlier, made = (*unit.earlier, unit), list[dict[str, Any]](), dict[str, Any]()
+    for number, one in enumerate(unit.earlier, 1):
+        words = {output.name: f"pass{number}_{output.word}" for output in one.outputs}
+        kept = "".join(f", keep_{word}" for word in words.values())
+        earlier.append({"pass": one.name, "number": number, "kept": kept})
+        made |= {k.name: {**_argument(one, k), "word": words[k.name]} for k in one.outputs}
+    taken = []
+    for one in units:
+        inputs = [k.name for k in one.tables.arguments if not k.output][len(unit.inputs) :]
+        places = (
+            f"offsetof({unit.name}_stream, passes.{made[k]['word']}), {made[k]['row_bytes']}"
+            for k in inputs
+        )
+        taken.append([f"{{{place}}}" for place in places] or ["{0, 0}"])
+    return {
+        "passes": len(units) * bool(earlier),
+        "earlier": earlier,
+        "made": made.values(),
+        "public": len(unit.inputs),
+        "most_taken": max(map(len, taken)),
+        "taken": [{"text": f"{{{', '.join(some)}}},"} for some in taken],
+        "all_ends": lcm(*(one.tables.loop.ends for one in units if one.tables.loop)),
     }
 
 
@@ -252,7 +300,7 @@ def header(unit: Unit, check: bool = False) -> Iterator[str]:
         **_common(unit),
         batch=f", {network.batch} images a call" if network.batch > 1 else "",
         renamed=why if name != unit.title else "",
-        arena=f"{unit.plan.planned_bytes:,}",
+        arena=f"{unit.arena_bytes:,}",
         weights=f"{constants:,}",
         constants=[
             {
@@ -265,16 +313,15 @@ def header(unit: Unit, check: bool = False) -> Iterator[str]:
             for word, kind, place in unit.results()
             if place in unit.constants
         ],
-        arena_bytes=unit.plan.planned_bytes,
+        arena_bytes=unit.arena_bytes,
         weights_bytes=constants,
         images=network.batch,
         check=check,
-        stack_bytes=_STACK + unit.tables.pools.largest_call(),
+        stack_bytes=_STACK + max(one.tables.pools.largest_call() for one in (unit, *unit.earlier)),
         streamed=unit.tables.streamed,
         row_bytes=f"{rows:,}",
         frame="stream" if unit.tables.endless else "frame",
         memory="static memory" if unit.tables.endless else f"the memory of {name}_run",
-        ends=unit.tables.loop.ends if unit.tables.loop else "",
     )
 
 
@@ -283,12 +330,12 @@ def source(unit: Unit) -> Iterator[str]:
     tables, batch = unit.tables, unit.network.batch
     kernels = (*sorted(tables.kernels), *sorted(tables.copies - tables.kernels))
     numbers = {actor: str(number) for number, actor in enumerate(unit.actors)}
-    owner, rounds = unit.timed or unit.name, batch // tables.images
+    owner, rounds = unit.timed or unit.owner or unit.name, batch // tables.images
     return fill_template(
         TEXT / "net.c",
         **_common(unit),
         header=f"{owner}_times" if unit.timed else owner,
-        owner=owner,
+        owns=owner,
         owner_macro=owner.upper(),
         arena_map=arena_map(unit.plan),
         timed=unit.timed,

@@ -11,34 +11,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from math import nan
+from typing import Any
 
 import numpy as np
 
 from csdfgen.backends.native.structures import kernel_structure, list_slots
+from csdfgen.emission.names import TYPES
 from csdfgen.emission.order import Lowered, Place, Templates, lower_plans
 from csdfgen.errors import CsdfgenError, PlanError
 from csdfgen.lowering.program import Alike
 from csdfgen.ops import get_operator
+from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.streams import StreamPlan, count_held
 from csdfgen.program.instructions import KEEPER, WEIGHTS, Constants, Instruction, Once, Ref
 from csdfgen.program.steps import Backend, Step
 
 
-def lower_stream(plan: StreamPlan, kernels: Backend) -> tuple[Lowered, Templates]:
+def lower_passes(plan: StreamPlan, kernels: Backend) -> list[tuple[Lowered, Templates]]:
+    """Each pass over all rows, with constants that they share. Raises as `lower_stream`."""
+    passes = *plan.earlier, plan
+    constants = Constants({ARENA: max(one.planned_bytes for one in passes)})
+    return [lower_stream(one, kernels, constants) for one in passes]
+
+
+def lower_stream(
+    plan: StreamPlan, kernels: Backend, constants: Constants
+) -> tuple[Lowered, Templates]:
     """The main program, and where it repeats and ends: behind a multiple of the rows of a period.
 
     Raises what lowering raises; PlanError for a network that takes no image whose rows are such a multiple, or whose results
     depend on how many rows there were in a way that C does not compute.
     """
-    if plan.earlier:
-        raise PlanError(
-            "rows are read several times, which emitted code does not; leave the passes out"
-        )
     ends, turn = plan.period, plan.turn
-    begins = ends * (
-        plan.counts_rows or any(get_operator(one).held(one) for one in plan.network.layers)
-    )
+    fires_once = {*plan.loop.before} - {*plan.loop.word}
+    holds = plan.counts_rows or any(get_operator(one).held(one) for one in plan.network.layers)
+    begins = ends * bool(fires_once or holds)
     first = begins + -(-plan.first // ends) * ends  # behind the firings that begin states
     rows = -(-plan.least // ends) * ends + begins + ends + turn
     main = plan.ending(rows, rows)
@@ -50,7 +58,8 @@ def lower_stream(plan: StreamPlan, kernels: Backend) -> tuple[Lowered, Templates
         raise PlanError(f"no image of a multiple of {ends} rows is one that the network takes")
     feeds = [_count_feeds(one, held) for one in found.values()]
     alike = None if plan.counts_rows else Alike()
-    program, *programs = lower_plans([main, *found.values()], kernels, [0, *feeds], alike)
+    plans = [main, *found.values()]
+    program, *programs = lower_plans(plans, kernels, [0, *feeds], alike, constants)
     endings = dict(zip(found, programs, strict=True))
     counted = _find_counted(plan, max(found), kernels) if plan.counts_rows else {}
     return program, Templates(first, turn, ends, held, endings, counted)
@@ -126,16 +135,18 @@ def _list_texts(
         if len({constants.describe(one) if slot.pointer else one for one in values}) > 1:
             word, numbers = slot.type, values
             if slot.pointer:
-                word = "float" if values[0].pool == WEIGHTS else "int32_t"
-                numbers = [_read(one, constants) for one in values]
+                double = some[0].kernel.endswith("_f64")
+                floats = np.dtype(np.float64 if double else np.float32)
+                word = TYPES[floats.name] if values[0].pool == WEIGHTS else "int32_t"
+                numbers = [_read(one, constants, floats) for one in values]
             yield number, _find_formula(word, numbers, heights)
 
 
-def _read(ref: Ref, constants: Constants) -> float:
-    """The only number of a table, or of an array of float32; NaN for others."""
+def _read(ref: Ref, constants: Constants, floats: np.dtype[Any]) -> float:
+    """The only number of a table, or of an array of such numbers; NaN for others."""
     if ref.pool == WEIGHTS:
         values = constants.block(ref.offset).values
-        return float(values.view(np.float32)[0]) if values.size == 4 else nan
+        return float(values.view(floats)[0]) if values.size == floats.itemsize else nan
     rows = constants.rows_of(ref)
     return rows[0] if ref.pool == "int32_t" and len(rows) == 1 else nan
 

@@ -133,9 +133,8 @@ class _Passes:
             if needed.intersection(one.name for one in layer.outputs) - given:
                 layers.insert(0, layer)
                 needed |= {one.name for one in layer.inputs if one is not None}
-        inputs = [one for k, one in enumerate(whole.inputs) if not k or one.name in needed]
-        inputs += [whole.tensors[name] for name in sorted(given & needed)]
-        return replace(whole, inputs=tuple(inputs), outputs=tuple(made), layers=tuple(layers))
+        inputs = *whole.inputs, *(whole.tensors[name] for name in sorted(given & needed))
+        return replace(whole, inputs=inputs, outputs=tuple(made), layers=tuple(layers))
 
 
 def _reduces_all(layer: Layer) -> bool:

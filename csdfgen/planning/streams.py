@@ -346,6 +346,11 @@ def find_stream(at_height: AtHeight, options: PlanOptions, kernels: Backend) -> 
 def _check_laws(network: Network, taller: Network) -> None:
     if network.batch > 1:
         raise PlanError(f"streams are of one image at a time; the network takes {network.batch}")
+    first = network.inputs[0]
+    if not any(first in one.inputs for one in network.layers):
+        raise PlanError(
+            f"a stream counts rows of '{first.name}', which not every pass reads; make it a later input, or {FIXED_HEIGHT}"
+        )
     obstacle = find_stream_obstacle(network, taller)
     if obstacle is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import lcm
 from pathlib import Path
@@ -25,8 +25,10 @@ from tests.builder import Graph
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
-from tests.streaming_networks import draw_streaming
+from tests.streaming_networks import Streaming, draw_passes, draw_streaming
 from tests.unit.test_loops import MODELS
+from tests.unit.test_passes import CASES as PASSES
+from tests.unit.test_passes import model, normalized, spelled
 from tests.unit.test_steps import step
 from tests.ways import some
 
@@ -66,6 +68,13 @@ def begun(height: int) -> onnx.ModelProto:
     return graph.model(y, f"{y[:-1]}1", checked=False)
 
 
+def scaled(height: int) -> onnx.ModelProto:
+    """By what is given once, without a border."""
+    graph = Graph()
+    x, by = graph.input("x", (1, 2, height, 4)), graph.input("by", (1, 2, 1, 1))
+    return graph.model(graph.node("Mul", x, graph.node("Neg", by)), checked=False)
+
+
 def pooled(op_type: str, height: int, **given: Any) -> onnx.ModelProto:
     """A result of all rows behind a convolution, and a layer behind it."""
     graph = Graph()
@@ -100,6 +109,7 @@ CASES = {
     "sums": sums,
     "bytes": bytes_,
     "begun": begun,
+    "scaled": scaled,
     "greatest": partial(pooled, "GlobalMaxPool"),
     "mean": partial(pooled, "GlobalAveragePool"),
     "reduced": partial(pooled, "ReduceMean", axes=[2, 3]),
@@ -121,13 +131,30 @@ def built(stream: StreamPlan, folder: Path, *flags: str) -> Path:
 
 def feed(stream: StreamPlan, rows: int, folder: Path) -> tuple[dict[str, np.ndarray], list[str]]:
     """Random inputs of so many rows of the first one, and files with them row by row."""
-    network = stream.at(rows).network
+    network = (*stream.earlier, stream)[0].at(rows).network
     rng, feeds, files = np.random.default_rng(rows), {}, []
     for one in network.inputs:
         feeds[one.name] = rng.standard_normal(one.shape).astype(one.dtype)
         files.append(str(folder / f"{one.name}.in"))
         np.moveaxis(feeds[one.name], one.row_axis or 0, 0).tofile(files[-1])
     return feeds, files
+
+
+def compare(
+    program: Path,
+    frame: runtime.StreamProgram,
+    feeds: Mapping[str, np.ndarray],
+    files: Sequence[str],
+) -> None:
+    """With a native stream; rows come one by one here, all at once there."""
+    parts, out = list(frame.stream(feeds)), program.parent / "out"
+    subprocess.run([program, "-o", str(out), *files], check=True)
+    for name in frame.outputs:
+        wanted = np.concatenate([one[name] for one in parts if name in one], 2)
+        end = "" if len(frame.outputs) == 1 else f".{name}"
+        found = np.fromfile(f"{out}{end}", wanted.dtype)
+        expected = np.moveaxis(wanted, 2, 0).ravel()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def heights(stream: StreamPlan) -> Sequence[int]:
@@ -155,25 +182,44 @@ def test_a_stream_ends_like_an_image_of_as_many_rows(name: str, tmp_path: Path) 
             np.testing.assert_allclose(found, expected.ravel(), rtol=1e-5, atol=1e-5)
 
 
+def weighted(rows: int) -> onnx.ModelProto:
+    """By the greatest sum with another input, which no row needs behind the first pass."""
+    graph = Graph()
+    x, other = (graph.input(name, (1, 4, rows, 6)) for name in ("x", "other"))
+    most = graph.node("GlobalMaxPool", graph.node("Add", x, other))
+    return graph.model(graph.node("Mul", x, most), checked=False)
+
+
+@pytest.mark.parametrize(
+    "network", [weighted, *(pytest.param(partial(model, one), id=one.__name__) for one in PASSES)]
+)
+def test_rows_are_given_again_for_each_result_of_all_rows(
+    network: Callable[[int], onnx.ModelProto], tmp_path: Path
+) -> None:
+    stream = csdfgen.plan_stream(network(64), backend="native", passes=3)
+    program, frame = built(stream, tmp_path / "c"), runtime.compile(stream)
+    step = lcm(*(one.period for one in (*stream.earlier, stream)))
+    least = -(-stream.least // step) * step
+    for rows in (step, least + 2 * stream.turn + step):
+        compare(program, frame, *feed(stream, rows, tmp_path))
+
+
 @pytest.mark.networks
-@pytest.mark.parametrize("seed", range(some(3, 24)))
-def test_random_networks_are_those_of_native_streams(seed: int, tmp_path: Path) -> None:
-    """Compiled with sanitizers; rows come one by one here, all at once there."""
-    net = draw_streaming(seed)
-    stream = csdfgen.plan_stream(net.at(64), backend="native", effort="0.001s")
+@pytest.mark.parametrize(
+    ("draw", "seed"),
+    [(draw, seed) for draw in (draw_streaming, draw_passes) for seed in range(some(3, 24))],
+)
+def test_random_networks_are_those_of_native_streams(
+    draw: Callable[[int], Streaming], seed: int, tmp_path: Path
+) -> None:
+    """Compiled with sanitizers."""
+    net = draw(seed)
+    stream = csdfgen.plan_stream(net.at(64), backend="native", effort="0.001s", passes=3)
     sanitized = "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
     program, frame = built(stream, tmp_path / "c", *sanitized), runtime.compile(stream)
-    step = lcm(stream.period, net.step)
+    step = lcm(*(one.period for one in (*stream.earlier, stream)), net.step)
     for rows in (step, -(-(stream.least + stream.turn) // step) * step):
-        feeds, files = feed(stream, rows, tmp_path)
-        parts = list(frame.stream(feeds))
-        subprocess.run([program, "-o", str(tmp_path / "out"), *files], check=True)
-        for name in frame.outputs:
-            wanted = np.concatenate([one[name] for one in parts if name in one], 2)
-            end = "" if len(frame.outputs) == 1 else f".{name}"
-            found = np.fromfile(tmp_path / f"out{end}", wanted.dtype)
-            expected = np.moveaxis(wanted, 2, 0).ravel()
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        compare(program, frame, *feed(stream, rows, tmp_path))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -300,12 +346,100 @@ def test_streams_side_by_side_go_on_from_copies_and_count_beyond_32_bits(tmp_pat
     assert float(total) == pytest.approx(expected, rel=1e-3, abs=1e-2)
 
 
-def test_the_code_does_not_depend_on_the_height_that_is_named(tmp_path: Path) -> None:
+PASSES_DRIVER = """
+#include "net.h"
+#include <stdio.h>
+
+static net_t memory[2];
+static net_stream streams[2];
+static float sum;
+
+static void take(void *user, uint64_t row, const float *values)
+{
+    (void)user;
+    for (int k = 0; k < %(per_row)s; k++)
+        sum += values[k] * (float)(1 + row %% 7);
+}
+
+/* Rows [from, to), with a copy to another place in front of each few. */
+static int push(int *now, int from, int to)
+{
+    static float row[NET_X_PER_ROW];
+    for (int at = from; at < to; at++) {
+        if (at %% 5 == 3) {
+            memory[!*now] = memory[*now];
+            streams[!*now] = streams[*now];
+            *now = !*now;
+            streams[*now].net = memory + *now;
+        }
+        for (int x = 0; x < NET_X_PER_ROW; x++)
+            row[x] = (float)((at * 31 + x * 17) %% 23) - 11;
+        if (net_stream_push_row(streams + *now, row) != 1)
+            return 0;
+    }
+    return 1;
+}
+
+int main(void)
+{
+    const net_sink sink = {NULL, take};
+    int now = 0;
+    net_stream_begin(streams, memory, &sink);
+    for (int again = 0; again < 2; again++) { /* the next stream begins by itself */
+        sum = 0;
+        for (int pass = 1; pass < NET_PASSES; pass++) {
+            if (net_stream_next_pass(streams + now)) /* without a row */
+                return 1;
+            if (!push(&now, 0, %(rows)d) || net_stream_finish(streams + now))
+                return 2;
+            if (!net_stream_next_pass(streams + now) || sum != 0)
+                return 3;
+        }
+        if (!push(&now, 0, %(rows)d - NET_ENDS) || net_stream_finish(streams + now))
+            return 4; /* with fewer rows than before */
+        if (!push(&now, %(rows)d - NET_ENDS, %(rows)d) || net_stream_next_pass(streams + now))
+            return 5;
+        if (!net_stream_finish(streams + now))
+            return 6;
+    }
+    printf("%%.6g\\n", (double)sum);
+    return 0;
+}
+"""
+
+
+@pytest.mark.networks
+def test_passes_go_on_from_copies_and_end_with_all_rows_alone(tmp_path: Path) -> None:
+    stream = csdfgen.plan_stream(model(spelled, 64), backend="native", passes=3)
+    made, rows = (
+        built(stream, tmp_path / "c").parent,
+        5 * lcm(*(one.period for one in (*stream.earlier, stream))),
+    )
+    (output,) = stream.network.outputs
+    words = {"rows": rows, "per_row": f"NET_{output.name.upper()}_PER_ROW"}
+    (made / "main.c").write_text(PASSES_DRIVER % words)
+    files = [str(path) for path in sorted(made.rglob("*.c"))]
+    command = ["cc", "-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    command += ["-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "two", *files, "-lm"]
+    subprocess.run(command, cwd=made, check=True)
+    done = subprocess.run([made / "two"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    x = (np.arange(rows)[:, None] * 31 + np.arange(18) * 17) % 23 - 11
+    x = np.moveaxis(x.reshape(rows, 1, 3, 6), 0, 2).astype(np.float32)
+    y = np.concatenate([part[output.name] for part in runtime.compile(stream).stream(x)], 2)
+    total = (y.sum(axis=(0, 1, 3), dtype=np.float64) * (1 + np.arange(rows) % 7)).sum()
+    assert float(done.stdout) == pytest.approx(total, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("network", [MODELS["strided"], partial(model, normalized)])
+def test_the_code_does_not_depend_on_the_height_that_is_named(
+    network: Callable[[int], onnx.ModelProto], tmp_path: Path
+) -> None:
     for height in (96, 400):
-        stream = csdfgen.plan_stream(MODELS["strided"](height), backend="native")
+        stream = csdfgen.plan_stream(network(height), backend="native", passes=2)
         emit(stream, "net", tmp_path / str(height), target="generic")
-    texts = [(tmp_path / str(height) / "net.c").read_text() for height in (96, 400)]
-    assert texts[0] == texts[1]
+    for file in (tmp_path / "96").glob("*.[ch]"):
+        assert file.read_text() == (tmp_path / "400" / file.name).read_text()
 
 
 @pytest.mark.parametrize("options", ["--check", "--goal throughput", "--frames 2"])
@@ -315,23 +449,32 @@ def test_what_streams_have_not_is_refused(call: Call, tmp_path: Path, options: s
     assert "stream" in refused(call(*words, *options.split()))
 
 
+def test_passes_are_of_a_stream(call: Call, tmp_path: Path) -> None:
+    onnx.save(model(normalized, 64), tmp_path / "net.onnx")
+    words = ["emit-c", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "c"), "--target", "generic"]
+    assert "--passes is of a --stream" in refused(call(*words, "--passes", "2"))
+    assert "--passes 2" in refused(call(*words, "--stream"))
+    assert call(*words, "--stream", "--passes", "2").code == 0
+    assert "#define NET_PASSES 2" in (tmp_path / "c" / "net.h").read_text()
+
+
 @pytest.mark.networks
-@pytest.mark.parametrize("network", [bytes_, mean_of_bytes])
+@pytest.mark.parametrize("network", [bytes_, mean_of_bytes, partial(model, normalized)])
 def test_a_board_takes_rows_without_a_last_one(
     network: Callable[[int], onnx.ModelProto], tmp_path: Path
 ) -> None:
     absent_board("cortex-m7")
-    stream = csdfgen.plan_stream(network(256), backend="native")
+    stream = csdfgen.plan_stream(network(256), backend="native", passes=2)
     emit(stream, "net", tmp_path / "c", target="cortex-m7")
     rows = heights(stream)[-1]
     feeds, files = feed(stream, rows, tmp_path)
     words = "-s", "run", f"ARGS=-o {tmp_path}/out {files[0]}"
     subprocess.run(["make", *words], cwd=tmp_path / "c", check=True)
-    (wanted,) = runtime.compile(stream.at(rows))(feeds).values()
-    tensor = stream.at(rows).network.outputs[0].tensor
-    assert tensor is not None and tensor.row_axis is not None
-    found = np.fromfile(tmp_path / "out", tensor.dtype)
-    np.testing.assert_array_equal(found, np.moveaxis(wanted, tensor.row_axis, 0).ravel())
+    frame = runtime.compile(stream)
+    wanted = np.concatenate([one for part in frame.stream(feeds) for one in part.values()], 2)
+    found = np.fromfile(tmp_path / "out", wanted.dtype)
+    exact = 0 if wanted.dtype.kind == "i" else 1e-4
+    np.testing.assert_allclose(found, np.moveaxis(wanted, 2, 0).ravel(), rtol=0, atol=exact)
 
 
 def spotter(rows: int) -> onnx.ModelProto:

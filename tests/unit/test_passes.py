@@ -20,7 +20,9 @@ from runtime.images import ImageOptions
 from tests.builder import Graph, reference
 from tests.command import Call, refused
 from tests.native_steps import COMPUTED_BY
+from tests.streaming_networks import draw_passes
 from tests.unit.test_stream_files import RNG, Interrupted, quiet
+from tests.ways import some
 
 Body = Callable[[Graph, str], str]
 
@@ -107,6 +109,46 @@ def test_rows_are_read_again_for_each_result_of_all_rows(body: Body, backend: st
             found = [part[name] for part in parts if name in part]
             joined = np.concatenate(found, 2) if want.shape[2] > 1 else found[-1]
             np.testing.assert_allclose(joined, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(some(6, 200)))
+def test_random_networks_compute_what_onnxruntime_does(seed: int) -> None:
+    net, backend = draw_passes(seed), COMPUTED_BY[seed % len(COMPUTED_BY)]
+    plan = csdfgen.plan_stream(net.at(64), backend=backend, effort="0.001s", passes=3)
+    frame, rows = runtime.compile(plan), net.step * (3 + seed % 50)
+    x = np.random.default_rng(seed).standard_normal(frame.ins["x"].new(rows).shape)
+    parts = list(frame.stream(np.array_split(x.astype(np.float32), [1, 1 + rows // 2], 2)))
+    for name, want in reference(net.at(rows), {"x": x.astype(np.float32)}).items():
+        found = np.concatenate([one[name] for one in parts if name in one], 2)
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_inputs_that_a_pass_does_not_read_are_given_all_the_same(read: bool) -> None:
+    """And those that none reads; the first one counts rows, and each pass reads it."""
+
+    def at(rows: int) -> onnx.ModelProto:
+        graph = Graph()
+        x, other = (graph.input(name, (1, 2, rows, 3)) for name in ("x", "other"))
+        sums = graph.node("Add", x, other) if read else x
+        y = graph.node("Mul", x, graph.node("GlobalMaxPool", sums))
+        return graph.model(y, checked=False)
+
+    frame = runtime.compile(csdfgen.plan_stream(at(64), backend="numpy", passes=2))
+    feeds = {
+        name: RNG.standard_normal((1, 2, 100, 3)).astype(np.float32) for name in ("x", "other")
+    }
+    parts = [
+        {name: one[:, :, k : k + 10] for name, one in feeds.items()} for k in range(0, 100, 10)
+    ]
+    (name, want), *_ = reference(at(100), feeds).items()
+    found = np.concatenate([one[name] for one in frame.stream(parts) if name in one], 2)
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    graph = Graph()
+    graph.input("x", (1, 2, 64, 3))
+    y = graph.node("Relu", graph.input("other", (1, 2, 64, 3)))
+    with pytest.raises(PlanError, match="rows of 'x', which not every pass reads"):
+        csdfgen.plan_stream(graph.model(y, checked=False), backend="numpy")
 
 
 def test_what_is_the_same_everywhere_becomes_zero() -> None:

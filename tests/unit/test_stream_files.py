@@ -239,15 +239,20 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, name: str) -> None:
     assert (tmp_path / f"{name}.stream").exists()
     figures = run_stream(frame, source, parts, resume=True, progress=quiet)
     assert (figures.rows, figures.written) == (338, {"y": 400})
-    assert [one.read_bytes() for one in files_of(parts)] == [
-        one.read_bytes() for one in files_of(whole)
-    ]
+    assert [*map(read_content, files_of(parts))] == [*map(read_content, files_of(whole))]
     assert not (tmp_path / f"{name}.stream").exists()
     wanted = runtime.compile(frame.plan.at(400))(source.read(0, 400))["y"]
     if name == "y.npy":
         np.testing.assert_array_equal(np.load(parts), wanted)
     if name == "y.tif":
         np.testing.assert_array_equal(tifffile.imread(parts), wanted[0].transpose(1, 2, 0))
+
+
+def read_content(path: Path) -> bytes:
+    """What a file contains, but for the second at which the peak of a sound was written."""
+    data = path.read_bytes()
+    at = data.find(b"PEAK") + 12 if path.suffix == ".wav" else len(data)
+    return data[:at] + data[at + 4 :]
 
 
 def files_of(path: Path) -> list[Path]:

@@ -24,23 +24,16 @@ static void take_@word@(void *user, uint64_t row, const @type@ *values)
 }
 
 @end@
-int main(int count, char **words)
+/* Pushes all rows. */
+static int push(char **words)
 {
-    const char *option = count == @files@ + 3 ? words[1] : "";
-    if (option[0] != '-' || option[1] != 'o' || option[2] != '\0') {
-        board_say("usage: @name@ -o OUTPUT@usage@\n");
-        return 2;
-    }
     int32_t rows[@files@];
     for (int k = 0; k < @files@; k++) {
-        rows[k] = board_open(words[k + 3]);
+        rows[k] = board_open(words[k]);
         if (rows[k] == 0)
-            return fail("cannot be read", words[k + 3]);
+            return fail("cannot be read", words[k]);
     }
-    file = board_create(words[2]);
-    const @name@_sink sink = {0@sinks@};
-    @name@_begin(&sink);
-    int there = file != 0;
+    int there = 1;
     while (there) {
 @if several@
         switch (@name@_wants()) {
@@ -61,7 +54,25 @@ int main(int count, char **words)
             there = 0;
         }
     }
-    const int whole = @name@_finish();
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    const char *option = count == @files@ + 3 ? words[1] : "";
+    if (option[0] != '-' || option[1] != 'o' || option[2] != '\0') {
+        board_say("usage: @name@ -o OUTPUT@usage@\n");
+        return 2;
+    }
+    file = board_create(words[2]);
+    const @name@_sink sink = {0@sinks@};
+    @name@_begin(&sink);
+    int whole = file != 0;
+@if passes@
+    for (int pass = 1; whole && pass < @macro@_PASSES; pass++)
+        whole = push(words + 3) == 0 && @name@_next_pass();
+@end@
+    whole = whole && push(words + 3) == 0 && @name@_finish();
     if (file == 0 || !written || !board_close(file))
         return fail("cannot be written", words[2]);
     board_say("stack ");

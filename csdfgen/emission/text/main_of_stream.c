@@ -43,27 +43,9 @@ static int begin(const char *out)
     return 0;
 }
 
-int main(int count, char **words)
+/* Pushes all rows. */
+static int push(FILE **rows, int count, char **words)
 {
-    const char *out = NULL;
-    if (count > 2 && strcmp(words[1], "-o") == 0) {
-        out = words[2];
-        words += 2;
-        count -= 2;
-    }
-    const int help = count == 2 && (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0);
-    if (help || (count != @files@ + 1@or_none@)) {
-        fputs("usage: @name@ [-o OUTPUT] @usage@\n", help ? stdout : stderr);
-        return help ? 0 : 2;
-    }
-    FILE *rows[@files@];
-    for (int k = 0; k < @files@; k++) {
-        rows[k] = k + 1 < count ? fopen(words[k + 1], "rb") : stdin;
-        if (rows[k] == NULL)
-            return fail("cannot be read", words[k + 1]);
-    }
-    if (begin(out) != 0)
-        return 1;
     size_t there = 1;
     while (there != 0) {
 @if several@
@@ -87,7 +69,45 @@ int main(int count, char **words)
             there = 0;
         }
     }
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    const char *out = NULL;
+    if (count > 2 && strcmp(words[1], "-o") == 0) {
+        out = words[2];
+        words += 2;
+        count -= 2;
+    }
+    const int help = count == 2 && (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0);
+    if (help || (count != @files@ + 1@or_none@)) {
+        fputs("usage: @name@ [-o OUTPUT] @usage@\n", help ? stdout : stderr);
+        return help ? 0 : 2;
+    }
+    FILE *rows[@files@];
+    for (int k = 0; k < @files@; k++) {
+        rows[k] = k + 1 < count ? fopen(words[k + 1], "rb") : stdin;
+        if (rows[k] == NULL)
+            return fail("cannot be read", words[k + 1]);
+    }
+    if (begin(out) != 0)
+        return 1;
+@unless passes@
+    if (push(rows, count, words) != 0)
+        return 1;
     const int whole = @name@_finish();
+@end@
+@if passes@
+    int whole = 1;
+    for (int pass = 1; whole && pass <= @macro@_PASSES; pass++) {
+        for (int k = 0; k < @files@; k++)
+            rewind(rows[k]);
+        if (push(rows, count, words) != 0)
+            return 1;
+        whole = pass < @macro@_PASSES ? @name@_next_pass() : @name@_finish();
+    }
+@end@
 @for results@
     lost |= files[@number@] != NULL && fclose(files[@number@]) != 0;
 @end@

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-@unless timed@
+@unless elsewhere@
 #if defined(__GNUC__) && defined(@macro@_ARENA_SECTION)
 #define CSDF_PLACED __attribute__((section(@macro@_ARENA_SECTION)))
 #else
@@ -20,9 +20,9 @@
 #endif
 
 @end@
-extern const unsigned char @owner@_weights[@owner_macro@_WEIGHTS_BYTES];
+extern const unsigned char @owns@_weights[@owner_macro@_WEIGHTS_BYTES];
 
-#define W(byte) ((const void *)(@owner@_weights + (byte)))
+#define W(byte) ((const void *)(@owns@_weights + (byte)))
 
 /* An offset in the arena; NONE: padding. */
 typedef uint@place_bits@_t place;
@@ -226,7 +226,7 @@ static int32_t left_out(const task *now, const unsigned char *base)
 @end@
 }
 @end@
-@unless timed@
+@unless elsewhere@
 
 static @name@_t arena @macro@_ALIGNED CSDF_PLACED;
 @unless endless@
@@ -386,7 +386,7 @@ static const task *front(@name@_stream *stream)
     return task_at(stream->front);
 }
 
-static int take(@name@_stream *stream, int32_t input, const void *row)
+@take@(@name@_stream *stream, int32_t input, const void *row)
 {
     const task *now = front(stream);
     if (input < 0 || sides[now->side].port != input)
@@ -402,7 +402,7 @@ static int take(@name@_stream *stream, int32_t input, const void *row)
 }
 @end@
 @unless held_back@
-static int take(@name@_stream *stream, int32_t input, const void *row)
+@take@(@name@_stream *stream, int32_t input, const void *row)
 {
     (void)go_on(stream); /* before the first row */
     const task *now = task_at(stream->at);
@@ -417,6 +417,122 @@ static int take(@name@_stream *stream, int32_t input, const void *row)
 }
 @end@
 
+@if chosen@
+/* The input whose row is wanted next. */
+@wants@(@name@_stream *stream)
+{
+@if held_back@
+    return sides[front(stream)->side].port;
+@end@
+@unless held_back@
+    (void)go_on(stream);
+    return sides[task_at(stream->at)->side].port;
+@end@
+}
+
+@end@
+@if passes@
+/* What a pass takes of those before it, by the inputs behind the caller's: place and bytes of a row. */
+enum { GIVEN = @public@ };
+static const size_t given[@passes@][@most_taken@][2] = {
+@for taken@
+    @text@
+@end@
+};
+
+@for made@
+static void keep_@word@(void *user, uint64_t row, const @type@ *values)
+{
+    @name@_stream *stream = user;
+    memcpy(stream->passes.@word@ + row * @per_row@, values, @row_bytes@);
+}
+
+@end@
+@for earlier@
+static @pass@_stream *in_pass@number@(@name@_stream *stream)
+{
+    @pass@_stream *one = &stream->passes.now.pass@number@;
+    one->net = &stream->net->arena.pass@number@; /* also of a copy */
+    one->sink.user = stream;
+    return one;
+}
+
+@end@
+static int wants_in_pass(@name@_stream *stream)
+{
+    switch (stream->passes.number) {
+@for earlier@
+    case @number@:
+        return @pass@_stream_wants(in_pass@number@(stream));
+@end@
+    default:
+        return wants(stream);
+    }
+}
+
+static int take_in_pass(@name@_stream *stream, int32_t input, const void *row)
+{
+    switch (stream->passes.number) {
+@for earlier@
+    case @number@:
+        return @pass@_stream_take(in_pass@number@(stream), input, row);
+@end@
+    default:
+        return take(stream, input, row);
+    }
+}
+
+static void begin_pass(@name@_stream *stream, int32_t number)
+{
+    stream->passes.number = number;
+    stream->passes.rows = 0;
+    switch (number) {
+@for earlier@
+    case @number@: {
+        const @pass@_sink sink = {stream@kept@};
+        @pass@_stream_begin(in_pass@number@(stream), &stream->net->arena.pass@number@, &sink);
+        break;
+    }
+@end@
+    default:
+        break;
+    }
+    size_t rows[@most_taken@] = {0};
+    for (int32_t input; (input = wants_in_pass(stream) - GIVEN) >= 0; rows[input]++) {
+        const size_t *one = given[number - 1][input];
+        (void)take_in_pass(stream, GIVEN + input, (char *)stream + one[0] + rows[input] * one[1]);
+    }
+}
+
+/* Whether a pass has all rows. */
+static int is_whole(const @name@_stream *stream)
+{
+    const uint64_t rows = stream->passes.rows;
+    return stream->passes.number == 1 ? rows % @macro@_ENDS == 0 : rows == stream->passes.all;
+}
+
+int @name@_stream_next_pass(@name@_stream *stream)
+{
+    int ended = 0;
+    if (!is_whole(stream))
+        return 0;
+    switch (stream->passes.number) {
+@for earlier@
+    case @number@:
+        ended = @pass@_stream_finish(in_pass@number@(stream));
+        break;
+@end@
+    default:
+        break;
+    }
+    if (!ended)
+        return 0;
+    stream->passes.all = stream->passes.rows;
+    begin_pass(stream, stream->passes.number + 1);
+    return 1;
+}
+
+@end@
 void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink *sink)
 {
     stream->net = net;
@@ -430,6 +546,9 @@ void @name@_stream_begin(@name@_stream *stream, @name@_t *net, const @name@_sink
 @for inputs@
     stream->oldest[@number@] = stream->waiting[@number@] = 0;
 @end@
+@end@
+@if passes@
+    begin_pass(stream, 1);
 @end@
 }
 @if endless@
@@ -447,6 +566,10 @@ static void end(@name@_stream *stream)
 
 int @name@_stream_finish(@name@_stream *stream)
 {
+@if passes@
+    if (stream->passes.number < @macro@_PASSES || !is_whole(stream))
+        return 0;
+@end@
     const ending *last = NULL;
     for (const ending *one = endings; one < endings + ENDINGS; one++)
 @if held_back@
@@ -475,24 +598,28 @@ int @name@_stream_finish(@name@_stream *stream)
     return 1;
 }
 @end@
-@for inputs@
+@unless owner@
+@for pushed@
 
 @stream_push@
 {
+@if passes@
+    const int taken = take_in_pass(stream, @number@, row);
+@unless number@
+    stream->passes.rows += (uint64_t)taken;
+@end@
+    return taken;
+@end@
+@unless passes@
     return take(stream, @number@, row);
+@end@
 }
 @end@
 @if several@
 
 int @name@_stream_wants(@name@_stream *stream)
 {
-@if held_back@
-    return sides[front(stream)->side].port;
-@end@
-@unless held_back@
-    (void)take(stream, -1, NULL);
-    return sides[task_at(stream->at)->side].port;
-@end@
+    return @wanting@(stream);
 }
 @end@
 
@@ -502,11 +629,11 @@ void @name@_begin(const @name@_sink *sink)
 {
     @name@_stream_begin(&only, &arena, sink);
 }
-@for inputs@
+@for pushed@
 
 @push@
 {
-    return take(&only, @number@, row);
+    return @push_name@(&only, row);
 }
 @end@
 @if endless@
@@ -516,11 +643,19 @@ int @name@_finish(void)
     return @name@_stream_finish(&only);
 }
 @end@
+@if passes@
+
+int @name@_next_pass(void)
+{
+    return @name@_stream_next_pass(&only);
+}
+@end@
 @if several@
 
 int @name@_wants(void)
 {
     return @name@_stream_wants(&only);
 }
+@end@
 @end@
 @end@
