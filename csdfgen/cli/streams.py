@@ -13,10 +13,10 @@ from csdfgen.cli.terminal import escape, say, say_json, show_progress
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 
 if TYPE_CHECKING:
+    from csdfgen.api import Model
     from csdfgen.cli.run import Run
     from csdfgen.model.network import Network, Tensor
     from csdfgen.planning.streams import StreamPlan
-    from csdfgen.reading.loader import Model
     from csdfgen.streaming.columns import Cut
     from csdfgen.streaming.runs import Figures
 
