@@ -185,6 +185,11 @@ def _sliced(layer: Layer, axes: OutputAxes, position: int) -> int | None:
     return None
 
 
+def sliced_axis(layer: Layer, position: int) -> int | None:
+    """The same of a layer that is no flattened Gemm."""
+    return _sliced(layer, _axes(layer), position)
+
+
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if _is_flattened(layer):
         return tuple(None if tensor is None else Rows(0, tensor.rows) for tensor in layer.inputs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -126,8 +127,18 @@ def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
 
 
 def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed."""
-    return max((live for _, live in trace_whole_layers(network)), default=0)
+    """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed: of a batch, those
+    of one image, and the outputs of all, whose arrays are there from the beginning.
+    """
+    traced = [live for _, live in trace_whole_layers(network)]
+    if network.batch == 1:
+        return max(traced, default=0)
+    made = accumulate(
+        sum(t.nbytes for t in layer.outputs if t.name in network.output_tensors)
+        for layer in network.layers
+    )
+    inside = max((a - b for a, b in zip(traced, made, strict=True)), default=0)
+    return inside + network.output_bytes
 
 
 def trace_whole_layers(network: Network) -> Iterator[tuple[str, int]]:

@@ -159,7 +159,7 @@ def _same_setting(whole: Any, single: Any, batch: int) -> bool:
     if any(arrays):
         return all(arrays) and _same_array(whole, single)
     tuples = isinstance(whole, tuple) and isinstance(single, tuple)
-    if tuples and whole[:1] == (batch,) and single[:1] == (1,):
+    if tuples and whole and single and whole[0] == batch * single[0]:
         return bool(whole[1:] == single[1:])
     return bool(whole == single)
 
@@ -344,7 +344,9 @@ def _lowered_sizes(node: Node, batch: int) -> Node:
     fixed = node.op_type == "Reshape" and min(sizes, default=0) > 0
     if fixed and prod(sizes) != batch * source.elements:
         return node
-    places = range(len(sizes) if fixed else min(1, len(sizes)))
+    pairs = enumerate(zip(sizes, source.shape, strict=False))
+    start = next((k for k, (size, own) in pairs if size != own), 0)  # sizes before are those of one
+    places = range(start, len(sizes)) if fixed else range(min(1, len(sizes)))
     at = next((k for k in places if sizes[k] > 0 and sizes[k] % batch == 0), None)
     return (
         node if at is None else _with(node, 1, [*sizes[:at], sizes[at] // batch, *sizes[at + 1 :]])

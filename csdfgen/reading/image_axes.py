@@ -143,6 +143,11 @@ def _gathered(layer: Layer, axis: int) -> int | None:
     return int(axis if axis < along else axis - 1 + len(indices.shape))
 
 
+def _expanded(layer: Layer, axis: int) -> int | None:
+    at = axis + len(layer.output.shape) - len(_operand(layer).shape)
+    return at if layer.output.shape[at] == _operand(layer).shape[axis] else None
+
+
 def _sliced(layer: Layer, axis: int) -> int | None:
     given, x = layer.attributes, _operand(layer)
     every = layer.output.shape[axis] == x.shape[axis] and given["steps"][axis] == 1
@@ -192,6 +197,7 @@ _RULES: Mapping[str, Callable[[Layer, int], int | None]] = MappingProxyType(
         "Transpose": _transposed,
         "Gather": _gathered,
         "Slice": _sliced,
+        "Expand": _expanded,
         "MatMul": _multiplied,
         "Gemm": _multiplied_and_added,
         **dict.fromkeys(_ALONG_AXES.split(), _apart_from_axis),

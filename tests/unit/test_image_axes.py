@@ -208,7 +208,9 @@ def test_random_chains_are_split_only_if_images_stay_apart(baked: bool) -> None:
     assert split > 10 and whole > 10
 
 
-@pytest.mark.parametrize("made", ["as_strided", "mask", "heads", "table", "Resize"])
+@pytest.mark.parametrize(
+    "made", ["as_strided", "mask", "heads", "table", "Resize", "tokens", "Expand"]
+)
 def test_constants_that_are_those_of_each_image_keep_them_apart(made: str) -> None:
     """Positions, repeated values and sizes that exporters write for the images that they saw."""
     g = Graph(opset=13)
@@ -226,6 +228,15 @@ def test_constants_that_are_those_of_each_image_keep_them_apart(made: str) -> No
         if made == "as_strided":
             at = np.arange(prod(SIZES) * IMAGES).reshape(IMAGES, *SIZES)
             y = g.node("Gather", shaped(g, x, -1), g.constant(at))
+        elif made == "tokens":  # whose number is a multiple of that of images
+            turned = shaped(g, g.node("Transpose", x, perm=[1, 0, 2]), -1, 6)
+            turned = shaped(g, g.node("Concat", turned, turned, turned, axis=1), 4 * IMAGES, 3, 6)
+            parts = shaped(g, turned, 4, IMAGES * 3, 6)
+            y = shaped(g, g.node("Transpose", parts, perm=[1, 0, 2]), IMAGES, -1)
+        elif made == "Expand":
+            one = shaped(g, x, IMAGES * 2, 2, 6, 1)
+            wide = g.node("Expand", one, g.constant(np.array([IMAGES * 2, 2, 6, 2])))
+            y = shaped(g, wide, IMAGES, -1)
         elif made == "mask":
             at = np.stack(np.broadcast_arrays(images[:, None, None], np.arange(4)[::-1]), axis=-1)
             y = g.node("GatherND", x, g.constant(at))

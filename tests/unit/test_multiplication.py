@@ -64,10 +64,33 @@ def images(g: Nodes) -> str:
     return g.one("MatMul", one, g.one("Transpose", other, perm=[0, 2, 1]))
 
 
+def constant_keys(g: Nodes) -> str:
+    """The right operand is a constant matrix for each head, as positions are that do not depend on the input."""
+    return g.one("MatMul", by_head(g, 3, 8), g.values(3, 8, 21))
+
+
+def constant_left(g: Nodes) -> str:
+    """A constant mixes tokens; rows of the product are its rows."""
+    y = g.one("Sigmoid", g.one("MatMul", "x", g.values(24, 20)))
+    return g.one("MatMul", g.values(TOKENS, TOKENS), y)
+
+
+def constant_images(g: Nodes) -> str:
+    """Rows are matrices: each is multiplied with a constant one of its own."""
+    one = g.one("Reshape", g.one("MatMul", "x", g.values(24, 12)), sizes(TOKENS, 3, 4))
+    return g.one("MatMul", one, g.values(TOKENS, 4, 5))
+
+
+def constant_behind_heads(g: Nodes) -> str:
+    """Images or heads are in front of the rows, so that those of the left operand are side by side."""
+    return g.one("MatMul", by_head(g, 3, 8), g.values(8, 11))
+
+
+CONSTANTS = (constant_keys, constant_left, constant_images, constant_behind_heads)
 PATTERNS = (scores, values, one_head, one_for_all_heads, columns_as_rows, images)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("pattern", [*PATTERNS, *CONSTANTS], ids=lambda p: p.__name__)
 def test_a_product_of_activations(pattern: Callable[[Nodes], str]) -> None:
     g = Nodes()
     model = g.model((1, TOKENS, 24), pattern(g))

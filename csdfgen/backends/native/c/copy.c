@@ -107,9 +107,19 @@ static void copy_run(char *out, const char *a, size_t size)
     { \
         const char *a = l->a, *c = l->c; \
         char *out = l->out; \
+        if (l->so == bytes && l->sc == 1 && (l->sa == bytes || l->sa == 0)) { /* without branches */ \
+            const type *from = (const void *)a; \
+            type *to = (void *)out; \
+            if (l->sa == 0) \
+                for (ptrdiff_t i = 0; i < l->n; i++) \
+                    to[i] = c[i] ? from[0] : to[i]; \
+            else \
+                for (ptrdiff_t i = 0; i < l->n; i++) \
+                    to[i] = c[i] ? from[i] : to[i]; \
+            return; \
+        } \
         for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, c += l->sc, out += l->so) \
-            if (*c) \
-                *(type *)(void *)out = *(const type *)(const void *)a; \
+            *(type *)(void *)out = *c ? *(const type *)(const void *)a : *(type *)(void *)out; \
     } \
     /* out = c[a], a of 64 bits, c one table for all */ \
     CSDF_KERNEL(look_##bytes) \

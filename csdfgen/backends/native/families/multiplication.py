@@ -1,16 +1,17 @@
-"""Which products of two activations have a kernel that reads rows and columns wherever they are? Those of float32 and of bytes
-whose left operand has what is summed up, and whose product has its columns, within a row.
+"""Which products have a kernel that reads rows and columns wherever they are? Those of two activations, or of one and constant
+matrices, in float32 and bytes, whose left operand has what is summed up, and whose product has its columns, within a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from csdfgen.backends.native.families.common import FLOAT, Family, offsets
+from csdfgen.backends.native.families.common import FLOAT, Family, dense_strides, offsets
 from csdfgen.backends.native.structures import (
     PANEL,
     constant,
@@ -18,10 +19,12 @@ from csdfgen.backends.native.structures import (
     structure,
     type_suffix,
 )
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.ops.linear import sliced_axis
 from csdfgen.ops.reducing import slab_dims
-from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
 MultiplyStep = structure("csdf_multiply_step").record
@@ -77,26 +80,28 @@ class Multiplication(Family):
     joins = False
 
     def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        if None in layer.inputs[:2]:  # a constant is widened once, not in every frame
+            return None
         return replace(self, halves=f"{type_suffix(np.dtype(dtype))}_")
 
     def takes(self, step: Step) -> bool:
         views = [view for view in (*step.inputs, *step.outputs) if view is not None]
         return not step.states and not any(view.pieces for view in views)
 
-    def matrices(self, step: Step) -> list[Matrix]:
-        """Left and right operand of the kernel, and the product."""
-        given = zip(
-            (*self.layer.inputs, self.layer.output),
-            (*step.inputs, step.outputs[0]),
-            (*self.layer.input_axes, self.layer.output.row_axis),
-            (*step.phase.ins, step.phase.out),
-            strict=True,
-        )
-        a, b, out = (
-            Matrix(tensor, view, axis, held, self.turned)
-            for tensor, view, axis, held in given
-            if tensor is not None and view is not None and held is not None
-        )
+    def matrices(self, step: Step, constants: Constants | None = None) -> list[Matrix]:
+        """Left and right operand of the kernel, and the product. constants: where those of the layer are stored."""
+        layer, made = self.layer, self.layer.output
+        found = [Matrix(made, step.outputs[0], made.row_axis, step.phase.out, self.turned)]
+        for k, tensor in enumerate(_operands(layer)):
+            view, axis, held = step.inputs[k], layer.input_axes[k], step.phase.ins[k]
+            if view is None or held is None:
+                axis, held = sliced_axis(layer, k), step.phase.out
+                values = layer.constants[k]
+                at = Ref(WEIGHTS, 0) if constants is None else constants.dense(values)
+                steps = dense_strides(tensor.shape)
+                view = View(at.pool, (at.offset,), tensor.shape, steps, tensor.format)
+            found.insert(k, Matrix(tensor, view, axis, held, self.turned))
+        a, b, out = found
         return [b, a, out] if self.turned else [a, b, out]
 
     def workspace(self, step: Step, limit: int | None) -> int:
@@ -113,7 +118,7 @@ class Multiplication(Family):
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         groups, count, by_columns, tables = self.tables(step, constants)
-        a, b, out = self.matrices(step)
+        a, b, out = self.matrices(step, constants)
         made = MultiplyStep(
             groups, count, a.size(True), out.size(True),
             a.step(True), b.step(not by_columns), out.step(True), int(by_columns),
@@ -127,7 +132,7 @@ class Multiplication(Family):
         """Pairs of matrices, rows of each product, whether the right operands' columns are listed, and the tables of the
         operands and the product.
         """
-        matrices = a, b, out = self.matrices(step)
+        matrices = a, b, out = self.matrices(step, constants)
         places = [one.places() for one in matrices]
         batch = places[2].shape[:-2]
         of_a, of_b, of_out = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in places)
@@ -159,9 +164,11 @@ def _by_columns(b: Matrix) -> bool:
     return b.step(True) != 1 and b.step(False) == 1
 
 
-def is_turned(layer: Layer) -> bool | None:
-    """Whether the rows of the product are columns to a kernel; None where there is none for either way."""
-    tensors = [t for t in layer.inputs if t is not None]
+def is_turned(layer: Layer, tensors: Sequence[Tensor] = ()) -> bool | None:
+    """Whether the rows of the product are columns to a kernel; None where there is none for either way. tensors: the operands,
+    which are the layer's inputs otherwise.
+    """
+    tensors = tensors or [t for t in layer.inputs if t is not None]
     if len(tensors) != 2 or min(len(t.shape) for t in tensors) < 2:
         return None
     a, b, out = (
@@ -173,6 +180,14 @@ def is_turned(layer: Layer) -> bool | None:
 
 
 def multiplication(layer: Layer) -> Family | None:
-    """MatMul of two activations."""
-    turned = is_turned(layer) if layer.op_type == "MatMul" else None
+    """MatMul of two activations, or of one and constant matrices."""
+    turned = is_turned(layer, _operands(layer)) if layer.op_type == "MatMul" else None
     return None if turned is None else Multiplication(layer, turned)
+
+
+def _operands(layer: Layer) -> list[Tensor]:
+    """The two operands of a product, constant ones as tensors without rows."""
+    return [
+        Tensor("", layer.constants[k].shape, Format("float32")) if tensor is None else tensor
+        for k, tensor in enumerate(layer.inputs[:2])
+    ]
