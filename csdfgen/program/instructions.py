@@ -252,14 +252,17 @@ class Constants:
                 return ref
             shift = move(Ref(pool, first)).offset - first
             return self.rows(pool, [at if at == PADDING else at + shift for at in rows])
-        inner = [v for row in rows if isinstance(row, tuple) for v in row if type(v) is Ref]
-        places = {one: self.moved(one, move) for one in inner}
-        if all(one.pool == WEIGHTS or one in self._still for one in inner):
+        places: dict[Ref, Ref | None] = {}
+
+        def placed(one: Ref) -> Ref | None:
+            if one not in places:
+                places[one] = self.moved(one, move)
+            return places[one]
+
+        found = [_replace_places(row, placed) for row in rows]
+        if all(one.pool == WEIGHTS or one in self._still for one in places):
             self._still.add(ref)
             return ref
-        found = [
-            row._make([places.get(v, v) if type(v) is Ref else v for v in row]) for row in rows
-        ]
         return self.table(ref.pool, found)
 
     def describe(self, ref: Ref | None) -> Any:
@@ -279,12 +282,7 @@ class Constants:
         rows, pool = self.rows_of(ref), find_row_pool(ref)
         if pool == WEIGHTS:
             rows = [at if at == PADDING else self.describe(Ref(pool, at)) for at in rows]
-        return ref.pool, tuple(
-            tuple(self.describe(one) if type(one) is Ref else one for one in row)
-            if type(row) is not tuple and isinstance(row, tuple)
-            else row
-            for row in rows
-        )
+        return ref.pool, tuple(_replace_places(row, self.describe) for row in rows)
 
     # Arrays --------------------------------------------------------------------------------------
 
@@ -372,6 +370,15 @@ class Constants:
         known = values.__array_interface__  # made once: it has all of them
         form = Array(known["shape"], known["strides"] or values.strides, type_name(values.dtype))
         return form, self._placed(known["data"][0], values)
+
+
+def _replace_places(row: Any, replaced: Callable[[Ref], Any]) -> Any:
+    """A row of a table with other places, also in the records within it."""
+    if type(row) is Ref:
+        return replaced(row)
+    if type(row) is tuple or not isinstance(row, tuple):
+        return row
+    return row._make([_replace_places(one, replaced) for one in row])  # type: ignore[attr-defined]
 
 
 def place_kernel(kernel: str) -> Ref:

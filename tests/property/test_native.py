@@ -31,13 +31,15 @@ from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
 from tests.builder import Graph, reference
-from tests.lowered import shared_kernels
+from tests.lowered import lower_twice, shared_kernels
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.op_harness import Arg, Sample, heights
 from tests.op_samples import SAMPLES
+from tests.op_samples.composed import SAMPLES as COMPOSED
 from tests.op_samples.quantized import SAMPLES as BYTES
 from tests.op_samples.quantized import U8, one
+from tests.planning import LITTLE
 from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
 from tests.small_models import residual_classifier
@@ -89,6 +91,22 @@ def test_every_operator_as_numpy_has_it(number: int) -> None:
         found = run_scattered(layer, feeds, height, layout, None, sizes, native)
         for got, want in zip(found, wanted, strict=True):
             close(got, want)
+
+
+NODES = (*BYTES, *COMPOSED)
+
+
+@pytest.mark.parametrize("number", range(len(NODES)), ids=[str(s) for s in NODES])
+def test_instructions_moved_elsewhere_are_those_made_there(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step that looks like another one: all places in tables of tables too, and in records within records."""
+    sample, compared = NODES[number], lower_twice(monkeypatch)
+    network = csdfgen.load(sample.model(sample.outputs_of()))
+    plan = csdfgen.plan(network, backend="native", rows=1, effort=LITTLE)
+    lower(plan, NativeKernels(load()))
+    if sample.op_type == "DynamicQuantizeLSTM":
+        assert "recurrent_bytes_of" in compared
 
 
 # Whole networks ----------------------------------------------------------------------------------
