@@ -34,7 +34,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.ops import OPERATORS, get_operator
-from csdfgen.reading.image_axes import ImageAxes, are_shifted, gathers_by_image
+from csdfgen.reading.image_axes import ImageAxes, are_shifted, is_separable_gather
 from csdfgen.reading.onnx_file import label
 
 
@@ -87,7 +87,7 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
     if found is not None and not places.keep(whole, single):
         return f"mixes them: {found}"
     constants, settings = whole.constants, whole.attributes
-    by_image = gathers_by_image(whole, single, batch)
+    by_image = is_separable_gather(whole, single, batch)
     same = (
         constants.keys() == single.constants.keys()
         and settings.keys() == single.attributes.keys()

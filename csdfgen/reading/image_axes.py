@@ -43,7 +43,7 @@ class ImageAxes:
         for a, b in zip(whole.outputs, single.outputs, strict=True):
             if whole.op_type in _IN_ORDER:
                 before: int | None = self._before.get(operands[0][0].name, 1)
-            elif gathers_by_image(whole, single, self._batch):
+            elif is_separable_gather(whole, single, self._batch):
                 before = 1 if found == [Place(0, 1)] else None
             else:
                 axis = _axis_of_result(whole, found)
@@ -80,7 +80,7 @@ def _differ(whole: Layer, single: Layer) -> bool:
     return known and len(ranks) == 1 and any(c.shape != one.shape for c, one in pairs)
 
 
-def gathers_by_image(whole: Layer, single: Layer, batch: int) -> bool:
+def is_separable_gather(whole: Layer, single: Layer, batch: int) -> bool:
     """Whether a layer gathers at constant positions from the front, for each image the same ones of its own."""
     given, other = whole.attributes, single.attributes
     if "flat" in given and "flat" in other:
