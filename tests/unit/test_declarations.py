@@ -154,3 +154,15 @@ def test_a_scalar_may_change_what_a_layer_takes() -> None:
     )
     taken = [declared(one, 2, Layout(), None, load_backend("numpy")) for one in (square, cube)]
     assert taken[0] != taken[1] and square.form != cube.form
+
+
+@pytest.mark.parametrize("row", range(3))
+@pytest.mark.parametrize("axis", [0, 1, 2, None])
+def test_elements_are_gathered_from_where_they_lie(axis: int | None, row: int) -> None:
+    """Without a copy of the data in ONNX order, whichever axis they are stored by."""
+    data, indices = Arg((20, 30, 40), row), Arg((2, 3), None, dtype="int64", low=0, high=2)
+    sample = Sample("GatherND", (data, indices))
+    if axis is not None:
+        indices = replace(indices, shape=(2, 2, 2))
+        sample = Sample("GatherElements", (data, indices), {"axis": axis})
+    assert max(declared(sample.layer(), 1, Layout(block=40), None)) < 20 * 30 * 40
