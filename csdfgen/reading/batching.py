@@ -158,8 +158,8 @@ def _same_setting(whole: Any, single: Any, batch: int) -> bool:
     arrays = [isinstance(one, np.ndarray) for one in (whole, single)]
     if any(arrays):
         return all(arrays) and _same_array(whole, single)
-    tuples = isinstance(whole, tuple) and isinstance(single, tuple)
-    if tuples and whole and single and whole[0] == batch * single[0]:
+    tuples = isinstance(whole, tuple) and isinstance(single, tuple) and whole and single
+    if tuples and isinstance(single[0], int) and whole[0] == batch * single[0]:
         return bool(whole[1:] == single[1:])
     return bool(whole == single)
 

@@ -26,6 +26,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import HEIGHTS, AtHeight, Network, Shape, Tensor, is_bracketed
 from csdfgen.model.options import OPTIONS
 from csdfgen.model.several import Several, list_networks, parse_several
+from csdfgen.ops.base import TABLES
 from csdfgen.reading.batching import obstacle, repeat_images
 from csdfgen.reading.dequantized import STORING, fuse_dequantized
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
@@ -290,7 +291,9 @@ def _graph(file: ModelFile) -> Graph:
     need another model, whatever else is wrong with this one.
     """
     try:
-        return number_words(read_graph(file))
+        graph = read_graph(file)
+        has_words = any(one.domain == TABLES for one in graph.operations)
+        return number_words(graph) if has_words or graph.constants.list_strings() else graph
     except ModelError:
         refuse_unknown(file)
         raise

@@ -162,15 +162,20 @@ class Constants:
     def __setitem__(self, name: str, array: np.ndarray) -> None:
         self._arrays[name] = array
 
+    def list_strings(self) -> list[tuple[str, Weight]]:
+        """The initializers of strings."""
+        weights = [(name, one) for name, one in self._waiting.items() if isinstance(one, Weight)]
+        return [one for one in weights if one[1].tensor.data_type == TensorProto.STRING]
+
     def number_strings(self) -> dict[str, tuple[str, ...]]:
         """Make numbers of initializers of strings; returns the words that they count."""
         found = {}
-        for name, one in self._waiting.items():
-            if isinstance(one, Weight) and one.tensor.data_type == TensorProto.STRING:
-                strings = [text(word) for word in one.tensor.string_data]
-                found[name] = tuple(dict.fromkeys(strings))
-                codes = np.array([found[name].index(word) for word in strings], np.int64)
-                self[name] = codes.reshape(tuple(one.tensor.dims))
+        for name, one in self.list_strings():
+            strings = [text(word) for word in one.tensor.string_data]
+            numbers = {word: k for k, word in enumerate(dict.fromkeys(strings))}
+            found[name] = tuple(numbers)
+            codes = np.array([numbers[word] for word in strings], np.int64)
+            self[name] = codes.reshape(tuple(one.tensor.dims))
         return found
 
     def file_bytes(self) -> int:
