@@ -247,6 +247,7 @@ def plan_stream(
     """
     from csdfgen.backends.registry import choose_backend, resolve_backend
     from csdfgen.model.network import Network
+    from csdfgen.planning.planner import return_freed_memory
     from csdfgen.planning.streams import find_passes, spread_stream
     from csdfgen.reading.loader import load, read_heights
     from csdfgen.reading.steps import repeat_steps
@@ -269,7 +270,9 @@ def plan_stream(
     with prefix_errors(_name(one)):
         at_height = read_heights(source, one)
         made = find_passes(at_height, options, choose_backend(options), passes, pixels)
-        return spread_stream(made) if spread else made
+        made = spread_stream(made) if spread else made
+    return_freed_memory()
+    return made
 
 
 def read_stream(path: str | os.PathLike[str], network: Model | Cut) -> StreamPlan:
