@@ -407,7 +407,8 @@ class Use:
 
 def _expanded(read: Read, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(firing, row) of every row that every phase reads."""
-    starts, stops = np.array([(rows.start, rows.stop) for rows in read.rows], np.int32).T
+    ends = [(rows.start, rows.stop) for rows in read.rows]
+    starts, stops = np.array(ends, np.int32).reshape(-1, 2).T
     counts = stops - starts
     before = np.cumsum(counts, dtype=np.int32) - counts
     rows = np.arange(counts.sum(), dtype=np.int32) + np.repeat(starts - before, counts)
