@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
@@ -127,26 +126,20 @@ def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
 
 
 def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed: of a batch, those
-    of one image, and the outputs of all, whose arrays are there from the beginning.
-    """
-    traced = [live for _, live in trace_whole_layers(network)]
-    if network.batch == 1:
-        return max(traced, default=0)
-    made = accumulate(
-        sum(t.nbytes for t in layer.outputs if t.name in network.output_tensors)
-        for layer in network.layers
-    )
-    inside = max((a - b for a, b in zip(traced, made, strict=True)), default=0)
-    return inside + network.output_bytes
+    """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed."""
+    return max((live for _, live in trace_whole_layers(network)), default=0)
 
 
 def trace_whole_layers(network: Network) -> Iterator[tuple[str, int]]:
-    """Each layer's name, and the bytes alive while it is executed whole."""
+    """Each layer's name, and the bytes alive while it is executed whole: of a batch, those of one image, and the outputs of all,
+    whose arrays are there from the beginning.
+    """
     last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
     live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
+    given = network.output_tensors if network.batch > 1 else ()
+    live += network.output_bytes if given else 0
     for at, layer in enumerate(network.layers):
-        live += sum(tensor.nbytes for tensor in layer.outputs)
+        live += sum(tensor.nbytes for tensor in layer.outputs if tensor.name not in given)
         yield layer.name, live
         touched = {t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None}
         for tensor in touched.values():

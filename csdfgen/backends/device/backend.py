@@ -7,6 +7,7 @@ device instead of addresses; the kernels that work on them are in `text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from csdfgen.backends.device.bound import DeviceBound, Touched, Uploaded, is_move
@@ -18,6 +19,7 @@ from csdfgen.backends.device.shapes import FILES, USUAL, WORDS, Blocks, candidat
 from csdfgen.backends.device.sources import digest, kernels
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.families import Family
+from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.bound import moves
 from csdfgen.model.formats import BFLOAT16
@@ -116,6 +118,8 @@ class DeviceKernels(NativeKernels):
     def _family(self, layer: Layer) -> Family | None:
         """The family that computes a layer, if the device has its kernels."""
         found = super()._family(layer)
+        if isinstance(found, Widened) and not found.weights:
+            found = replace(found, direct=None)  # of which it has no kernels
         return found if found is not None and FILES.keys() >= set(found.kernels) else None
 
     def _lowered(self, step: Step, family: Family, constants: Constants) -> list[Instruction]:

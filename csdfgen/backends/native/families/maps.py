@@ -63,13 +63,15 @@ class _Maps(Family):
     for all pixels of a row. halves: see `pools`.
     """
 
-    kernels = ("map_of",)
-
     operation: int
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None
     repeated: dict[tuple[int, int, int, int], np.ndarray] = field(default_factory=dict)
     halves: str = ""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (f"map_{self.halves}of",)
 
     def in_halves(self, layer: Layer, dtype: str) -> Family | None:
         after = activation(layer.epilogue[0]) if layer.epilogue and self.own is None else None

@@ -72,12 +72,14 @@ class Multiplication(Family):
     see `pools`.
     """
 
-    kernels = ("multiply_of",)
-
     layer: Layer
     turned: bool
     halves: str = field(default="", kw_only=True)
     joins = False
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (f"matrices_{self.halves}of" if self.halves else "multiply_of",)
 
     def in_halves(self, layer: Layer, dtype: str) -> Family | None:
         if None in layer.inputs[:2]:  # a constant is widened once, not in every frame
@@ -125,7 +127,7 @@ class Multiplication(Family):
             rows_per_block(self._bytes(step), step.workspace.size),
             *tables, Ref(step.workspace.pool, step.workspace.offset),
         )  # fmt: skip
-        kernel = f"matrices_{self.halves}of" if self.halves else "multiply_of"
+        (kernel,) = self.kernels
         return [instruction(kernel, made)]
 
     def tables(self, step: Step, constants: Constants) -> tuple[int, int, bool, tuple[Ref, ...]]:

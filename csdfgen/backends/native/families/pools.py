@@ -179,11 +179,13 @@ class _Pool(Family):
     the input that they see. halves: the kernels' name of a type of two bytes that is read and written; "" for none.
     """
 
-    kernels = ("pool_of",)
-
     average: bool
     some: tuple[int, int] | None = None
     halves: str = ""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (f"pool_{self.halves}of",)
 
     def in_halves(self, layer: Layer, dtype: str) -> Family | None:
         taps = prod(window.kernel for window in spatial_windows(layer))

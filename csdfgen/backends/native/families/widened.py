@@ -78,13 +78,13 @@ class Widened(Family):
         return replace(self, family=inner, suits=suits)
 
     @property
-    def _weights(self) -> int:
+    def weights(self) -> int:
         """How many weights the direct family multiplies."""
         return self.direct.weights if isinstance(self.direct, Convolution | Product) else 0
 
     @property
     def _never_widens(self) -> bool:
-        return self.suits == 0 or not self._weights
+        return self.suits == 0 or not self.weights
 
     def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
         return self.family.forms(self.twin, rows)
@@ -98,7 +98,7 @@ class Widened(Family):
         direct = self._directly(step) if self._never_widens else None
         if direct is not None:
             family, same = direct
-            return 0 if self._weights else family.workspace(same, limit)
+            return 0 if self.weights else family.workspace(same, limit)
         return self._widened(step, limit)
 
     def _widened(self, step: Step, limit: int | None) -> int:
@@ -111,7 +111,7 @@ class Widened(Family):
         return self._most[key]
 
     def least(self, step: Step) -> int:
-        return 0 if self._weights and self._directly(step) is not None else self.workspace(step, 0)
+        return 0 if self.weights and self._directly(step) is not None else self.workspace(step, 0)
 
     def _directly(self, step: Step) -> tuple[Family, Step] | None:
         """The family that computes what is stored, and the step as it knows it."""
@@ -129,7 +129,7 @@ class Widened(Family):
                 return family.lower(same, constants)
             parts = self._parts(step, room)
             # one that takes more than its values has Winograd's form, which is faster still
-            if 0 < self.suits <= self._weights and all(
+            if 0 < self.suits <= self.weights and all(
                 size == part._held(one) for part, one, size in parts
             ):
                 return family.lower(same, constants)
