@@ -318,7 +318,7 @@ def _of_one_image(
 
 def _repeats(whole: np.ndarray, single: np.ndarray) -> bool:
     """Whether an array is another one several times."""
-    parts = whole.reshape(-1, *single.shape)
+    parts = whole.reshape(len(whole) // max(1, len(single)), *single.shape)
     return _same_array(parts, np.broadcast_to(single, parts.shape))
 
 
