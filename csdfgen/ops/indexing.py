@@ -244,7 +244,7 @@ def _gather_elements(layer: Layer, work: Work) -> list[Call]:
     data = order_axes(layer, work, DATA)
     turn = _order_in_memory(data)
     data = make_contiguous(data.transpose(turn), work.scratch, calls)
-    steps = tuple(np.take(_steps(data.shape), np.argsort(turn)).tolist())
+    steps = tuple(np.take(_steps(data.shape), np.argsort(turn, kind="stable")).tolist())
     indices = order_axes(layer, work, INDICES, work.phase.out)
     # rows of the data that are not those of the phase are all there
     starts = [0] * indices.ndim
@@ -311,7 +311,7 @@ def _gather_nd(layer: Layer, work: Work) -> list[Call]:
     stop, shape = batch + indices.shape[-1], data.shape
     turn = [axis for axis in _order_in_memory(data) if axis < stop]
     data = make_contiguous(data.transpose(*turn, *range(stop, data.ndim)), work.scratch, calls)
-    steps = tuple(np.take(_steps(data.shape[:stop]), np.argsort(turn)).tolist())
+    steps = tuple(np.take(_steps(data.shape[:stop]), np.argsort(turn, kind="stable")).tolist())
     found = _flat(indices, shape[batch:stop], steps[batch:], work.scratch, calls)
     for k in range(batch):
         first = out.start if layer.output.row_axis == k else 0
