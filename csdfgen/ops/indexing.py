@@ -237,29 +237,39 @@ def _order_in_memory(array: np.ndarray) -> list[int]:
     return sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
 
 
+def _as_rows_in_memory(
+    data: np.ndarray, count: int, scratch: Scratch, calls: list[Call]
+) -> tuple[np.ndarray, Shape]:
+    """An array as rows of its axes behind the first `count`, in the order in which they lie in memory: to copy them into another
+    order would take longer. And the rows from one position to the next along each of those axes.
+    """
+    turn = [axis for axis in _order_in_memory(data) if axis < count]
+    found = make_contiguous(data.transpose(*turn, *range(count, data.ndim)), scratch, calls)
+    steps = _steps(found.shape[:count])
+    table = found.reshape(prod(found.shape[:count]), -1)
+    return table, tuple(steps[turn.index(axis)] for axis in range(count))
+
+
 def _gather_elements(layer: Layer, work: Work) -> list[Call]:
-    """In the order in which data and output lie in memory: to copy the data into another one would take longer."""
     calls: list[Call] = []
     out, axis = layer.output, layer.attributes["axis"]
     data = order_axes(layer, work, DATA)
-    turn = _order_in_memory(data)
-    data = make_contiguous(data.transpose(turn), work.scratch, calls)
-    steps = tuple(np.take(_steps(data.shape), np.argsort(turn, kind="stable")).tolist())
+    table, steps = _as_rows_in_memory(data, data.ndim, work.scratch, calls)
     indices = order_axes(layer, work, INDICES, work.phase.out)
     # rows of the data that are not those of the phase are all there
     starts = [0] * indices.ndim
     if layer.input_axes[DATA] is None and out.row_axis not in (None, axis):
         assert out.row_axis is not None
         starts[out.row_axis] = work.phase.out.start
-    target, size = out.to_onnx(work.result), data.shape[turn.index(axis)]
+    target = out.to_onnx(work.result)
     order = _order_in_memory(target)
     positions = [one.transpose(order) for one in _positions(indices.shape, axis, steps, starts)]
     indices, target = indices.transpose(order), target.transpose(order)
-    found = _elements(indices, size, steps[axis], positions, work.scratch, calls)
+    found = _elements(indices, data.shape[axis], steps[axis], positions, work.scratch, calls)
     if target.flags.c_contiguous:
-        return [*calls, (look_up, (data.reshape(-1), found, target))]
+        return [*calls, (look_up, (table.reshape(-1), found, target))]
     made = work.scratch.take(target.shape, target.dtype)
-    return [*calls, (look_up, (data.reshape(-1), found, made)), (np.copyto, (target, made))]
+    return [*calls, (look_up, (table.reshape(-1), found, made)), (np.copyto, (target, made))]
 
 
 # GatherND -----------------------------------------------------------------------------------------
@@ -308,16 +318,13 @@ def _gather_nd(layer: Layer, work: Work) -> list[Call]:
     calls: list[Call] = []
     batch, out = layer.attributes["batch_dims"], work.phase.out
     data, indices = order_axes(layer, work, DATA), order_axes(layer, work, INDICES, out)
-    stop, shape = batch + indices.shape[-1], data.shape
-    turn = [axis for axis in _order_in_memory(data) if axis < stop]
-    data = make_contiguous(data.transpose(*turn, *range(stop, data.ndim)), work.scratch, calls)
-    steps = tuple(np.take(_steps(data.shape[:stop]), np.argsort(turn, kind="stable")).tolist())
-    found = _flat(indices, shape[batch:stop], steps[batch:], work.scratch, calls)
+    stop = batch + indices.shape[-1]
+    table, steps = _as_rows_in_memory(data, stop, work.scratch, calls)
+    found = _flat(indices, data.shape[batch:stop], steps[batch:], work.scratch, calls)
     for k in range(batch):
         first = out.start if layer.output.row_axis == k else 0
         own = _along(k, found.shape[k], steps[k], found.ndim) + first * steps[k]
         calls.append((np.add, (found, own, found)))
-    table = data.reshape(prod(shape[:stop]), -1)
     target = layer.output.to_onnx(work.result)
     return [*calls, *_picked(table, found.reshape(-1), target, work.scratch)]
 

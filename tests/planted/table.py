@@ -524,8 +524,8 @@ bound: a position halfway rounds the other way
 + "round_prefer_ceil": lambda s, x: np.floor(x) + (x - np.floor(x) > 0.5 + TIE),
 # csdfgen/ops/indexing.py
 axis: gathered elements step along the axis as along the last
-- found = _elements(indices, size, steps[axis], positions, work.scratch, calls)
-+ found = _elements(indices, size, steps[-1], positions, work.scratch, calls)
+- found = _elements(indices, data.shape[axis], steps[axis], positions, work.scratch, calls)
++ found = _elements(indices, data.shape[axis], steps[-1], positions, work.scratch, calls)
 lost: rows of data that are gathered begin with the first
 - starts[out.row_axis] = work.phase.out.start
 + starts[out.row_axis] = 0
