@@ -87,7 +87,6 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
     if found is not None and not places.keep(whole, single):
         return f"mixes them: {found}"
     constants, settings = whole.constants, whole.attributes
-    by_image = is_separable_gather(whole, single, batch)
     same = (
         constants.keys() == single.constants.keys()
         and settings.keys() == single.attributes.keys()
@@ -96,8 +95,8 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
             for k in constants
         )
         and (
-            by_image
-            or all(_same_setting(settings[k], single.attributes[k], batch) for k in settings)
+            all(_same_setting(settings[k], single.attributes[k], batch) for k in settings)
+            or is_separable_gather(whole, single, batch)
         )
     )
     return None if same else f"has other constants or settings for {batch} images than for one"

@@ -126,8 +126,8 @@ def build_network(
         the network says whether there were any. apart: normalizations of one image may be taken apart; they are not
         where the network is compared with one of several images. as_rows: Scans may become layers, whose rows are turns.
     """
-    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart, as_rows)
-    visit.lower_from = lower_from
+    named = {t.name: t for t in inputs}
+    visit = _Visit(graph, named, folder, lift_to, lower_from, apart, as_rows)
     for tensor in inputs:
         visit.check_size(tensor, f"input '{label(tensor.name)}' has")
     for operation in graph.operations:
@@ -255,6 +255,7 @@ class _Visit:
         inputs: Mapping[str, Tensor | _Unknown],
         folder: Folder,
         lift_to: int | None = None,
+        lower_from: int | None = None,
         apart: bool = True,
         as_rows: bool = True,
     ) -> None:
@@ -265,7 +266,7 @@ class _Visit:
         self._graph = graph
         self._folder = folder
         self._lift_to = lift_to
-        self.lower_from: int | None = None
+        self._lower_from = lower_from
         self._apart = apart
         self._as_rows = as_rows
         self._inputs = inputs
@@ -609,8 +610,8 @@ class _Visit:
             return False
         values = _values(operation, known)
         node = _node(operation, self._layer_name(operation.name), values)
-        if self.lower_from is not None:
-            node = lower_node(replace(node, inputs=tuple(known)), self.lower_from)
+        if self._lower_from is not None:
+            node = lower_node(replace(node, inputs=tuple(known)), self._lower_from)
             known = list(node.inputs)
             values = _values(operation, known)
             node = replace(node, inputs=tuple(values))
