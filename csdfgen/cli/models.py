@@ -65,14 +65,13 @@ def input_formats(model: str) -> Mapping[str, Format]:
     """How values become the integers that inputs take, of a model that `csdfgen quantize --integer-io`
     wrote; nothing of others. Raises ModelError.
     """
-    import onnx
-
     from csdfgen.precision.ends import read_ends
+    from csdfgen.reading.onnx_file import read_file
 
     if is_zoo_name(model) or is_several(model) or find_model_files(model) is not None:
         return {}
     with prefix_errors(model):
-        return read_ends(onnx.load(model, load_external_data=False)).inputs
+        return read_ends(read_file(Path(model)).model).inputs
 
 
 def resolve_run_options(asked: Asked, progress: Progress, *, movable: bool = False) -> PlanOptions:

@@ -348,6 +348,9 @@ def test_the_command_runs_streams(call: Call, tmp_path: Path) -> None:
         (("-o", f"{tmp_path}/y.raw", "--resume"), "no state of an interrupted run"),
     ):
         assert message in refused(call(*given, *more))
+    (tmp_path / "cut.onnx").write_bytes((tmp_path / "wave.onnx").read_bytes()[:-9])
+    cut = call("run", f"{tmp_path}/cut.onnx", *given[2:], "-o", f"{tmp_path}/y.raw")
+    assert "cut.onnx: is cut short" in refused(cut)
     assert "--resume is of a --stream" in refused(call("run", f"{tmp_path}/wave.onnx", "--resume"))
 
 
