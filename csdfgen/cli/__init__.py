@@ -112,19 +112,23 @@ def _run(arguments: list[str]) -> int:
 
 def _ended(arguments: list[str]) -> int:
     """The exit code that a command ends with by itself, once all that it printed is written."""
-    from csdfgen.cli.command import InterruptedByUserError, application
+    from csdfgen.cli.command import InterruptedByUserError, UsageError, application
 
-    code = 0
+    command = application(arguments[0] if arguments else "")
     try:
-        application(arguments[0] if arguments else "")(arguments, prog_name="csdfgen")
+        code = command(arguments, prog_name="csdfgen", standalone_mode=False) or 0
+    except UsageError as error:
+        where = error.ctx.command_path if error.ctx else "csdfgen"
+        said = error.format_message().rstrip(".")
+        code = _complain(f"{where}: {said[:1].lower()}{said[1:]}; see {where} --help", 2)
     except InterruptedByUserError as interrupt:
         raise KeyboardInterrupt(*interrupt.args) from None
     except SystemExit as end:
         if _is_of_a_broken_pipe(end):
             raise BrokenPipeError from end
-        if end.code == _INTERRUPTED:  # typer ends silently on Ctrl-C while it reads the arguments
-            raise KeyboardInterrupt from None
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    if code == _INTERRUPTED:  # typer ends silently on Ctrl-C while it reads the arguments
+        raise KeyboardInterrupt from None
     sys.stdout.flush()
     return code
 

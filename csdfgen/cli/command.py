@@ -43,6 +43,9 @@ _RARE = (_PLANNING - _USUAL) | {
 }
 
 
+UsageError: Any = typer.BadParameter.__base__  # of the click that typer has in it, or needs
+
+
 class InterruptedByUserError(Exception):
     """Ctrl-C, kept from typer's own handling so that `main` can say it in a word, and with it what the
     command has to say.
@@ -302,8 +305,6 @@ class Commands(_WithoutTypes, TyperGroup):
         if not first.startswith(("-", "zoo:")) and not os.path.exists(first):  # noqa: PTH110 (no error of its own)
             near = difflib.get_close_matches(first, COMMANDS, 1)
             if near or not {"-h", "--help"}.isdisjoint(rest):
-                hint = (
-                    f"Did you mean '{near[0]}'?" if near else "csdfgen --help lists the commands."
-                )
-                ctx.fail(f"'{first}' is neither a command nor a file. {hint}")
+                hint = f" (did you mean '{near[0]}'?)" if near else ""
+                ctx.fail(f"'{first}' is neither a command nor a file{hint}")
         return super().parse_args(ctx, [DEFAULT_COMMAND, first, *rest])

@@ -645,10 +645,19 @@ def test_a_shell_completes_commands_and_options() -> None:
 def test_the_help_of_what_is_no_command(csdfgen: Any) -> None:
     for arguments in (("bench", "--help"), ("bench", "-h"), ("bench", "-o", "x.json", "--help")):
         result = csdfgen(*arguments)
-        assert result.code == 2 and "'bench' is neither a command nor a file." in result.err
+        assert result.code == 2 and "'bench' is neither a command nor a file" in result.err
     assert csdfgen("net.onnx", "--help").code == 0
     assert csdfgen("zoo:lenet5", "--help").code == 0
     assert csdfgen("--rows", "1", "--help").code == 0
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_wrong_usage_is_one_line_that_names_the_command(csdfgen: Any, command: str) -> None:
+    said = refused(csdfgen(command, "--no-such-option"), code=2)
+    assert said.startswith(f"csdfgen {command}: ") and said.endswith(
+        f"see csdfgen {command} --help"
+    )
+    assert "--no-such-option" in said
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -17,7 +17,7 @@ from csdfgen.cli.options import Cut
 from csdfgen.cli.run import Run
 from csdfgen.cli.schedule import Schedule
 from csdfgen.model.options import Option
-from tests.command import Call
+from tests.command import Call, refused
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,5 @@ def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("choice", ["--goal", "--result", "--backend"])
 def test_a_word_that_does_not_exist_is_refused_with_those_that_do(call: Call, choice: str) -> None:
-    said = " ".join(call("run", "net.onnx", choice, "none").err.replace("│", " ").split())
-    assert f"Invalid value for '{choice}': 'none' is not one of '" in said
+    said = refused(call("run", "net.onnx", choice, "none"), code=2)
+    assert f"invalid value for '{choice}': 'none' is not one of '" in said
