@@ -30,6 +30,7 @@ class Tensor:
     zero: Sequence[int] = ()
     axis: int = 0
     variable: bool = False
+    signature: Sequence[int] = ()
     sparse: Sequence[Any] | None = None
     """Order of the levels, axes that are cut into blocks, and of each level its size or (segments, indices)."""
 
@@ -152,7 +153,7 @@ class _Writing:
         return self.table(
             "Tensor", Shape=shape, Type=TYPES[one.dtype], Buffer=0 if one.data is None else len(self.buffers) - 1, Name=name,
             Quantization=quantization, IsVariable=one.variable,
-            Sparsity=sparsity,
+            Sparsity=sparsity, ShapeSignature=self.numbers(one.signature, "int32") if one.signature else None,
         )  # fmt: skip
 
     def sparsity(self, order: Sequence[int], blocks: Sequence[int], levels: Sequence[Any]) -> int:

@@ -568,6 +568,23 @@ def refusal(path: Path) -> str:
     return ""
 
 
+@pytest.mark.parametrize("signature", [(-1, 1, 1, 1), (1, -1, -1, 1), ()])
+def test_sizes_that_a_file_leaves_open_are_named_where_it_fails(
+    tmp_path: Path, signature: Sequence[int]
+) -> None:
+    graph = Graph()
+    x = graph.input((1, 1, 1, 1), signature=signature)
+    weights = graph.constant(np.ones((1, 3, 1, 1)), "float32")
+    graph.outputs.append(graph.tensor((1, 1, 1, 1)))
+    graph.operator(
+        "CONV_2D", [x, weights, graph.constant(np.zeros(1), "float32")], graph.outputs,
+        "Conv2DOptions", Padding=1, StrideW=1, StrideH=1,
+    )  # fmt: skip
+    said = refusal(write(tmp_path / "open.tflite", graph))
+    assert "its window of 3 is larger than the 1 that there are" in said
+    assert ("'t0' (1x1x1x1) are left open" in said) == (-1 in signature[1:])
+
+
 def test_no_damage_is_a_traceback(tmp_path: Path) -> None:
     """Bytes are cut off, changed, and made offsets and sizes that are out of the file; what comes of it is a network or a
     line, and a file that is read again does not differ.

@@ -43,6 +43,7 @@ class Tensor:
     """A tensor as the file describes it.
 
     scale, zero: of one element, or one for each index of `axis`; none where it is not quantized. data: of a constant.
+    open: the file leaves a size behind the first to who runs it, and has 1 in its place.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Tensor:
     axis: int = 0
     data: np.ndarray | None = None
     variable: bool = False
+    open: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -205,6 +207,7 @@ class _Reading:
                 f"its shape is {label(str(found.shape))}: at most {MAX_RANK} axes and {MAX_ELEMENTS} elements are possible"
             )
         found.variable = bool(one.IsVariable())
+        found.open = bool(np.any(self._numbers(one, "ShapeSignature")[1:] < 0))
         quantized = one.Quantization()
         if quantized is not None:
             self._quantize(found, quantized)

@@ -12,6 +12,7 @@ import onnx
 from onnx import helper
 
 from csdfgen.errors import ModelError, first_line, prefix_errors
+from csdfgen.model.describe import sizes
 from csdfgen.model.naming import make_unused_name
 from csdfgen.reading.onnx_file import label, text
 from csdfgen.reading.tflite.detection import detect
@@ -53,6 +54,11 @@ def read_model(path: Path) -> onnx.ModelProto:
     subgraphs = read_subgraphs(path)
     try:
         return _Model(subgraphs).built(path.stem)
+    except ModelError as error:
+        tensors = [subgraphs[0].tensors[k] for k in subgraphs[0].inputs]
+        if left := ", ".join(f"'{label(t.name)}' ({sizes(t.shape)})" for t in tensors if t.open):
+            error.message += f"; sizes of {left} are left open: convert with fixed ones"
+        raise
     except BROKEN as error:
         raise ModelError(f"is damaged, it is no network: {first_line(error)}") from error
 
