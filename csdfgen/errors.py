@@ -106,6 +106,9 @@ def prefix_errors(where: str, *, if_silent: bool = False) -> Iterator[None]:
 _MARK: ContextVar[str] = ContextVar("csdfgen_mark_of_options", default="")
 """What stands in front of an option: nothing in front of an argument of Python."""
 
+_BEHIND: ContextVar[str] = ContextVar("csdfgen_network_of_inputs", default="")
+"""What stands in front of an input's name: nothing where there is one network."""
+
 _FLAGS = {"shapes": "shape"}
 """Arguments whose option on the command line is called otherwise."""
 
@@ -115,14 +118,14 @@ def name_options_as_flags() -> Iterator[None]:
     """While the block runs, messages speak of options as they are typed: the command line's
     setting.
     """
-    with _marked("--"):
+    with _set(_MARK, "--"):
         yield
 
 
 @contextmanager
 def name_options_as_suffixes() -> Iterator[None]:
     """While the block runs, messages speak of options as those of one model of several: MODEL+rows=1."""
-    with _marked("+"):
+    with _set(_MARK, "+"):
         yield
 
 
@@ -131,17 +134,24 @@ def name_options_as_arguments() -> Iterator[None]:
     """While the block runs, messages speak of options by their names, also within a command: for what is
     asked in a file.
     """
-    with _marked(""):
+    with _set(_MARK, ""):
         yield
 
 
 @contextmanager
-def _marked(mark: str) -> Iterator[None]:
-    token = _MARK.set(mark)
+def name_inputs_behind(network: str) -> Iterator[None]:
+    """While the block runs, messages name inputs as those of one network of several: NETWORK.INPUT."""
+    with _set(_BEHIND, f"{network}."):
+        yield
+
+
+@contextmanager
+def _set(variable: ContextVar[str], value: str) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _MARK.reset(token)
+        variable.reset(token)
 
 
 def option(name: str, *value: object) -> str:
@@ -178,7 +188,11 @@ def shape_option(shapes: Mapping[str, Sequence[int | str]]) -> str:
     >>> with name_options_as_flags():
     ...     shape_option({"x": (1, 3, 8, 8), "y": (1, "N")})
     '--shape x=1x3x8x8 --shape y=1xN'
+    >>> with name_inputs_behind("a"):
+    ...     shape_option({"x": (1, 3, 8, 8)})
+    "shapes={'a.x': (1, 3, 8, 8)}"
     """
+    shapes = {f"{_BEHIND.get()}{name}": sizes for name, sizes in shapes.items()}
     texts = {name: "x".join(map(str, sizes)) for name, sizes in shapes.items()}
     if mark := _MARK.get():
         return ("" if mark == "+" else " ").join(

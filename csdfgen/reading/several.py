@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.errors import InputError, option
+from csdfgen.errors import InputError, name_inputs_behind, option
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import (
     Connection,
@@ -49,12 +49,11 @@ def load_several(
     typed = {name: size for name, _, size in (one.rpartition("=") for one in asked.shapes)}
     shapes = {**typed, **shapes}
     of, values = _by_network(shapes, asked.sources), _by_network(fixed, asked.sources)
-    members = [
-        Member(
-            name, one if isinstance(one, Network) else load(one, of[name], values[name]), one, rate
-        )
-        for (name, one), rate in zip(asked.sources.items(), asked.rates, strict=True)
-    ]
+    members = []
+    for (name, one), rate in zip(asked.sources.items(), asked.rates, strict=True):
+        with name_inputs_behind(name):
+            read = one if isinstance(one, Network) else load(one, of[name], values[name])
+        members.append(Member(name, read, one, rate))
     texts = (
         f"{name}={one if isinstance(one, str) else sizes(one)}" for name, one in shapes.items()
     )

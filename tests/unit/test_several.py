@@ -272,6 +272,19 @@ def test_networks_that_are_loaded_are_planned_together_and_one_is_not_several() 
         csdfgen.load(READER, rates="1,4")
 
 
+def test_shapes_that_a_refusal_names_are_taken(call: Call, tmp_path: Path) -> None:
+    for name in ("first-net", "second"):
+        proto = model("g (float[N,3,H,8] x) => (float[N,3,H,8] y) { y = Relu (x) }")
+        onnx.save(proto, tmp_path / f"{name}.onnx")
+    models = [str(tmp_path / "first-net.onnx"), str(tmp_path / "second.onnx")]
+    given: list[str] = []
+    for network in ("first_net", "second"):
+        asked = refused(call("schedule", *models, *given)).rpartition("set them with ")[2].split()
+        assert asked[0] == "--shape" and asked[1].startswith(f"{network}.x=")
+        given += [asked[0], asked[1].replace("N", "8")]
+    assert call("schedule", *models, *given).code == 0
+
+
 def test_a_plan_file_is_run_checked_and_emitted(call: Call, tmp_path: Path) -> None:
     """Its model is a list of files, which are found beside it."""
     onnx.save(FINDER, tmp_path / "finder.onnx")
