@@ -26,22 +26,23 @@ BODY(depthwise_of, csdf_conv_step)
         }
     const int32_t from = first_row(row, layer->stride_h, step->each, step->apart);
     const int32_t left = (step->out.column + begin) * layer->stride_w - layer->pad_left;
-    const int32_t right = left + (PIXELS - 1) * layer->stride_w + (layer->kernel_w - 1) * layer->dilation_w;
-    /* whole vectors of one piece, whose windows see no padding beside the map */
-    const int32_t inner = own >= 0 && times == 1 && some >= LANES && left >= 0 && right < step->width && begin + PIXELS <= columns;
-    for (int32_t y = 0; inner && y < layer->kernel_h; y++) {
+    /* whole vectors of one piece; beside the map, and behind the last column, they are zeros */
+    const int32_t whole = own >= 0 && times == 1 && some >= LANES;
+    for (int32_t y = 0; whole && y < layer->kernel_h; y++) {
         const csdf_source piece = pieces[own];
         const place at = IN_TABLES(place, piece.rows)[from + y * layer->dilation_h];
         if (!at)
             continue;
-        GLOBAL const float *in = AT(const float, at) + (int64_t)left * piece.stride + shift;
-        for (int32_t x = 0; x < layer->kernel_w; x++, in += layer->dilation_w * piece.stride) {
+        GLOBAL const float *in = AT(const float, at) + shift;
+        for (int32_t x = 0; x < layer->kernel_w; x++) {
             const V factor = LOAD(weights + (int64_t)(y * layer->kernel_w + x) * outs);
-            EACH_PIXEL
-                MAD(sums[p], LOAD(in + p * layer->stride_w * piece.stride), factor);
+            EACH_PIXEL {
+                const int32_t to = left + p * layer->stride_w + x * layer->dilation_w;
+                MAD(sums[p], LOAD(to >= 0 && to < step->width ? in + (int64_t)to * piece.stride : ZEROS), factor);
+            }
         }
     }
-    for (int32_t y = inner ? layer->kernel_h : 0; y < layer->kernel_h; y++)
+    for (int32_t y = whole ? layer->kernel_h : 0; y < layer->kernel_h; y++)
         for (int32_t x = 0; x < layer->kernel_w; x++) {
             const V factor = load_some(weights + (int64_t)(y * layer->kernel_w + x) * outs, some);
             EACH_PIXEL {
@@ -74,13 +75,16 @@ BODY(depthwise_of, csdf_conv_step)
             }
         }
     GLOBAL float *made = IN_MEMORY(float, IN_TABLES(place, step->out.rows)[row]);
-    for (int32_t p = 0; p < PIXELS && begin + p < columns; p++) {
+    EACH_PIXEL {
+        if (begin + p >= columns)
+            continue;
         const int32_t column = step->out.column + begin + p;
+        V sum = sums[p];
         if (step->residual) {
             GLOBAL const csdf_source *added = IN_TABLES(csdf_source, step->residual);
             GLOBAL const float *there = AT(const float, IN_TABLES(place, added->rows)[row]) + column * added->stride;
-            sums[p] = sums[p] + load_some(there + channel, some);
+            sum = sum + load_some(there + channel, some);
         }
-        store_some(activated(sums[p], layer->activation), made + (int64_t)column * step->out.stride + channel, some);
+        store_some(activated(sum, layer->activation), made + (int64_t)column * step->out.stride + channel, some);
     }
 }

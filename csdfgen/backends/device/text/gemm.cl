@@ -29,9 +29,9 @@ BODY(gemm_of, csdf_gemm_step)
                 MAD(sums[p], SPLAT(in[p][c]), factor);
         }
     }
-    for (int32_t p = 0; p < PIXELS && begin + p < step->count; p++) {
-        if (step->end)
-            sums[p] = activated(sums[p], step->activation);
-        store_some(sums[p], IN_MEMORY(float, out[begin + p]) + channel, some);
+    EACH_PIXEL {
+        if (begin + p < step->count)
+            store_some(step->end ? activated(sums[p], step->activation) : sums[p],
+                       IN_MEMORY(float, out[begin + p]) + channel, some);
     }
 }
