@@ -218,7 +218,9 @@ def count_work_items(one: Instruction, constants: Constants, blocks: Blocks) -> 
 def max_padding(made: Iterable[Instruction], constants: Constants) -> int:
     """How many values outside a map a kernel reads one after the other, at most."""
     one_after_the_other = (
-        constants.rows_of(get_record(one).layer)[0].in_channels if one.kernel == "conv_of" else PANEL
+        constants.rows_of(get_record(one).layer)[0].in_channels
+        if one.kernel == "conv_of"
+        else PANEL
         for one in made
         if one.kernel in ("conv_of", "depthwise_of")
     )
