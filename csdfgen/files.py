@@ -15,7 +15,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -151,6 +151,13 @@ def find_mapped_file(array: Any) -> MappedFile | None:
         owner = base
     found = owner.obj if isinstance(owner, memoryview) else owner
     return found if isinstance(found, MappedFile) else None
+
+
+def release_pages(files: Iterable[mmap.mmap | None]) -> None:
+    """Take pages of mapped files out of memory of this process; the files keep what was written."""
+    for file in files if hasattr(mmap, "MADV_DONTNEED") else ():
+        if file is not None:
+            file.madvise(mmap.MADV_DONTNEED)
 
 
 _MAPPED: WeakValueDictionary[str, MappedFile] = WeakValueDictionary()

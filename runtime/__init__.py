@@ -81,21 +81,23 @@ def compile(  # shadows the builtin, which is not used here
     from csdfgen.backends.registry import choose_backend, replace_backend
     from csdfgen.errors import PlanError, option
     from csdfgen.planning.plan import Plan
-    from csdfgen.planning.streams import StreamPlan
     from runtime.session import Executable
 
-    if not isinstance(plan, StreamPlan):
-        _check(plan, Plan, "csdfgen.plan")
+    if not isinstance(plan, Plan):
+        from csdfgen.planning.streams import StreamPlan
+
+        if not isinstance(plan, StreamPlan):
+            _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
     if weights and weights != plan.options.weights:
         options = replace(plan.options, weights=weights)
-        if isinstance(plan, StreamPlan):
-            plan = replace(plan, phased=replace(plan.phased, options=options))
-        else:
+        if isinstance(plan, Plan):
             plan = replace(plan, options=options)
+        else:
+            plan = replace(plan, phased=replace(plan.phased, options=options))
     kernels = choose_backend(replace_backend(plan.options, backend, cl_device))
     try:
-        if isinstance(plan, StreamPlan):
+        if not isinstance(plan, Plan):
             from runtime.stream import StreamProgram
 
             _refuse(taps=taps, watchers=watchers)

@@ -52,7 +52,7 @@ GUARD_BYTES = 4096
 """Bytes after each pool that nothing may touch; a measured frame checks them."""
 
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 17
 """Bytes of the arena that are filled or compared at a time, a multiple of the pattern's."""
 
 
@@ -431,9 +431,9 @@ class BoundProgram:
         (memory,) = self._memory.read(self._whole)
         for start in range((memory.size - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
             block = memory[start : start + _BLOCK]
-            changed = np.flatnonzero(block != np.resize(pattern, block.size))
-            if changed.size:
-                return start + int(changed[-1]) + 1
+            changed = block != np.resize(pattern, block.size)
+            if changed.any():
+                return start + block.size - int(changed[::-1].argmax())
         return 0
 
     @property

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,19 +25,11 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
 from runtime.branches import count_taken_since
-from runtime.reference import Comparison, Source, comparison_types
 from runtime.resident import describe_process
-from runtime.steps import find_saturating
-from runtime.verify import (
-    ForcedRun,
-    LayerComparison,
-    check_branches,
-    check_layers,
-    check_outputs,
-    check_rows,
-    mismatch,
-    tolerance_types,
-)
+
+if TYPE_CHECKING:
+    from runtime.reference import Comparison, Source
+    from runtime.verify import ForcedRun, LayerComparison
 
 CHECKS = ("outputs", "layers")
 """What is compared with onnxruntime; layers are also compared if an output is wrong."""
@@ -227,6 +219,17 @@ def compare_with_reference(
     source: the model that onnxruntime runs. outputs: those of the report's frames; if they were streamed, another frame is
     compared row by row. Raises ModelError if onnxruntime cannot run the model.
     """
+    from runtime.reference import comparison_types
+    from runtime.steps import find_saturating
+    from runtime.verify import (
+        check_branches,
+        check_layers,
+        check_outputs,
+        check_rows,
+        mismatch,
+        tolerance_types,
+    )
+
     progress("running onnxruntime")
     plan = report.plan
     if report.result == "streamed":
@@ -415,6 +418,8 @@ def to_json(report: Report) -> dict[str, Any]:
         values["sqnr_db"] = {name: _finite(one) for name, one in noises.items()}
     steps = {one.name: one.steps for one in report.comparisons or () if one.steps is not None}
     if steps:
+        from runtime.steps import find_saturating
+
         values["steps"] = {
             name: {
                 "step": one.step.size,

@@ -27,7 +27,6 @@ from csdfgen.model.units import pluralize
 from csdfgen.phases.graphs import build_graph
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import convert_network
-from csdfgen.planning.saved import SavedPlan, read_saved
 from csdfgen.reading.fronts import find_model_files
 from csdfgen.reading.loader import load_frames
 from csdfgen.reading.zoo import is_zoo_name
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from csdfgen.planning.saved import SavedPlan
     from csdfgen.planning.streams import StreamPlan
     from csdfgen.precision.run_as import Precision
 
@@ -235,6 +235,8 @@ def load_or_plan(source: Source, progress: Progress, **usual: str) -> Planned:
             "is a graph; give a model, or a plan (csdfgen schedule MODEL -o plan.json)", where=name
         )
     progress("reading the plan")
+    from csdfgen.planning.saved import read_saved
+
     saved = read_saved(name)
     model = source.model or _model_of(saved, Path(name))
     network = load_plan_network(saved, model)

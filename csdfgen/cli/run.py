@@ -420,15 +420,16 @@ class Run(Command):
         """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for. check:
         raises what is wrong with the network before it is planned.
         """
-        from csdfgen.backends.registry import AUTO, choose_backend, load_backend, replace_backend
         from csdfgen.cli.models import DEFAULT_PRECISION, load_plan_network, plan_with_precision
-        from csdfgen.planning.saved import read_saved
-        from runtime.images import read_frames
 
         if self.plan is None:
             return plan_with_precision(
                 self.precision, self.model, asked, check, self._feeds, self.threads, progress
             )
+        from csdfgen.backends.registry import AUTO, choose_backend, load_backend, replace_backend
+        from csdfgen.planning.saved import read_saved
+        from runtime.images import read_frames
+
         if self.precision != DEFAULT_PRECISION:
             raise PlanError(
                 "is a plan, whose formats are those of its model; leave --precision out",
@@ -597,10 +598,12 @@ def _range(one: Comparison) -> str:
 
 
 def _show_check(report: Report) -> None:
+    if report.comparisons is None:
+        return
     from runtime.reference import SIGNED, signed_integers
     from runtime.steps import find_saturating
 
-    for one in report.comparisons or ():
+    for one in report.comparisons:
         classes = {None: "", True: ", same top 1 and top 5", False: ", other top 5"}[one.classes_ok]
         say(
             f"check      '{escape(one.name)}': {'equal' if one.ok else f'{one.wrong:,} wrong'}, "
@@ -616,12 +619,12 @@ def _show_check(report: Report) -> None:
             f"check      with {escape(run)}, whatever the conditions are: {verdict}"
             + ("" if run.why else f", largest difference from onnxruntime {run.max_abs_error:.3g}")
         )
-    if report.comparisons is not None and signed_integers(report.plan.network):
+    if signed_integers(report.plan.network):
         say(
             f"check      onnxruntime is started with {SIGNED}, since this network has int8 tensors; by default it "
             "computes between them in float32 on x86"
         )
-    cut = find_saturating(report.plan.network) if report.comparisons is not None else ()
+    cut = find_saturating(report.plan.network)
     if cut:
         say(
             f"check      onnxruntime may cut off sums of uint8 times int8 on this processor (AVX2 without VNNI): "

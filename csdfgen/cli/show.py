@@ -16,17 +16,15 @@ from csdfgen.errors import InputError, option, prefix_errors
 from csdfgen.files import write_bytes, write_json
 from csdfgen.goals.choice import find_front, load_profiles, run_options
 from csdfgen.goals.facts import list_heights, schedule_facts
-from csdfgen.goals.overlap import Overlap, describe_overlap
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.model.units import pluralize
 from csdfgen.planning.memories import list_memories
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import write_plan
-from csdfgen.planning.plan_table import Point
+from csdfgen.planning.plan import Plan, Point
 from csdfgen.planning.planner import plan_fixed_heights
 
 if TYPE_CHECKING:
+    from csdfgen.goals.overlap import Overlap
     from csdfgen.goals.throughput import Mapped
 
 INDEX, PICTURE = "front.json", "front.svg"
@@ -66,6 +64,8 @@ def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overl
     """What several images in one order cost and bring; None for one. Errors name the model."""
     if plan.conversion.frames == 1 or plan.mapping:
         return None
+    from csdfgen.goals.overlap import describe_overlap
+
     alone = PlanOptions(**{name: getattr(plan.options, name) for name in _OF_ONE_IMAGE})
     with prefix_errors(network.source or network.name):
         return describe_overlap(
@@ -148,6 +148,7 @@ class Front:
         the index last: where it is, nothing is missing. Raises InputError.
         """
         from csdfgen.charts.fronts import Dot, front_chart
+        from csdfgen.planning.plan_file import write_plan
 
         points, first = self.points, self.points[0].plan
         times = [one["measured_ms"] / 1e3 for one in self.measured] or [None] * len(points)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from csdfgen.backends.registry import AUTO, choose_backend, resolve_backend
 from csdfgen.devices.catalogue import HOST, device
@@ -42,8 +42,7 @@ from csdfgen.model.units import format_size, format_time, parse_size
 from csdfgen.phases.heights import join_heights, least_auto_height
 from csdfgen.planning.checker import annotate_plan
 from csdfgen.planning.lifetimes import whole_layer_live
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import PlanTable, Point
+from csdfgen.planning.plan import Plan, Point
 from csdfgen.planning.planner import choose_loop_heights, plan_phased, return_freed_memory
 from csdfgen.planning.prepared import (
     Prepared,
@@ -51,12 +50,12 @@ from csdfgen.planning.prepared import (
     prepare,
     use_spare_workspace,
 )
-from csdfgen.planning.replacing import split_memories
-from csdfgen.planning.streams import find_stream
 from csdfgen.program.steps import Backend
 from csdfgen.reading.loader import load
 from csdfgen.stopping import heed_interrupts, is_stopped
-from csdfgen.tuning.file import apply_tuning
+
+if TYPE_CHECKING:
+    from csdfgen.planning.plan_table import PlanTable
 
 _LOG = logging.getLogger(__name__)
 _WAITS = logging.getLogger("csdfgen.waits")
@@ -264,7 +263,12 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
     used = kernels or choose_backend(options)
     options = _count_flash(options, used)
     prepared = choose_recomputation(prepare(network, options, used))
-    asked = apply_tuning(prepared) if options.tuning else price_constants(prepared)
+    if options.tuning:
+        from csdfgen.tuning.file import apply_tuning
+
+        asked = apply_tuning(prepared)
+    else:
+        asked = price_constants(prepared)
     return replace(prepared, options=asked, kernels=kernels or choose_backend(asked))
 
 
@@ -308,6 +312,8 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
         return plan_processors(prepared, one_image, load_profiles(options, prepared.kernels))
     if not options.fast:
         return _chosen(prepared, planner, progress)
+    from csdfgen.planning.replacing import split_memories
+
     # the bytes that an order keeps alive do not depend on the memories, so the choice among plans does not either
     one = replace(prepared, options=replace(options, fast=0, slow=0))
     made = split_memories(_chosen(one, planner, progress), options.fast, options.slow)
@@ -579,6 +585,8 @@ def _find_loops(
         latency=0.0,
         constants=0,
     )
+    from csdfgen.planning.streams import find_stream
+
     take, found = _target_of(options, kernels)[1], list[Point]()
     for goal in goals:
         stream = find_stream(network.at_height, replace(asked, goal=goal), kernels)

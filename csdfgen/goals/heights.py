@@ -45,7 +45,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import raise_if_stopped
-from csdfgen.tuning.file import load_tuned_profile
 
 _PSEUDO_LAUNCH = 2e-6
 """Seconds counted for a phase without modelled work when heights are chosen: handing on rows of an input or of a view
@@ -176,6 +175,8 @@ def choose_profile(options: PlanOptions, kernels: Backend) -> DeviceProfile:
     whole layers alone says nothing of what slabs cost. Raises InputError.
     """
     if options.tuning and not options.device and not kernels.whole_variants:
+        from csdfgen.tuning.file import load_tuned_profile
+
         return load_tuned_profile(options, kernels, device(kernels.profile))
     return load_devices(options, kernels)[0]
 

@@ -31,8 +31,7 @@ from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import lowest_heights
 from csdfgen.planning.lifetimes import firing_times, trace_lifetimes, trace_live_bytes
 from csdfgen.planning.ordering import Order
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import Point
+from csdfgen.planning.plan import Plan, Point
 from csdfgen.planning.planner import output_bytes_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend

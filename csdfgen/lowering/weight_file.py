@@ -31,7 +31,7 @@ import numpy as np
 
 from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
-from csdfgen.files import MappedFile, file_digest, find_mapped_file, map_file
+from csdfgen.files import MappedFile, file_digest, find_mapped_file, map_file, release_pages
 from csdfgen.model.deferred import Deferred, compute_array
 from csdfgen.program.instructions import CUT, KEEPER, get_address, view_bytes
 
@@ -107,7 +107,7 @@ class WeightFile:
                     found = self._write(key, found, rest, len(pieces))
             finally:
                 KEEPER.reset(token)
-            self._give_back(self._sources.values())
+            release_pages(self._sources.values())
         return found
 
     def moved(self, values: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ class WeightFile:
                     written = os.pwrite(self._fd, data, self._end)
                     data, self._end = data[written:], self._end + written
                 rows += one.shape[0]
-                self._give_back(self._sources.values())
+                release_pages(self._sources.values())
         except OSError as error:
             raise self._failed(error) from None
         shape = rows, *shape[1:]
@@ -216,14 +216,7 @@ class WeightFile:
                 use(self.path)
             except OSError as error:
                 raise self._failed(error) from None
-        files = [*self._sources.values(), *(one for _, one in self._segments)]
-        self._give_back(files if self._old is None else (*files, self._old))
-
-    @staticmethod
-    def _give_back(files: Iterable[MappedFile]) -> None:
-        """Take pages that were read out of memory of this process."""
-        for file in files if hasattr(mmap, "MADV_DONTNEED") else ():
-            file.madvise(mmap.MADV_DONTNEED)
+        release_pages([*self._sources.values(), *(one for _, one in self._segments), self._old])
 
     def close(self) -> None:
         """Nothing is written from now on; what was not finished is gone."""

@@ -282,3 +282,21 @@ class Plan(Pickled):
         rows = {"rows": self.options.rows, "firings": self.firings, **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
         return table + draw_value(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A plan with the seconds that all its images are predicted to take: a point of memory and time."""
+
+    plan: Plan
+    seconds: float
+
+    @property
+    def images(self) -> int:
+        """Images of one execution."""
+        return self.plan.network.batch
+
+    @property
+    def bytes(self) -> int:
+        """Those that a budget limits: see `Plan.total_bytes`."""
+        return self.plan.total_bytes

@@ -23,7 +23,7 @@ from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import pluralize
-from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan import Point
 from csdfgen.planning.plan_file import PlanFile, from_json, make_plan, prepare_file, to_json
 from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
@@ -33,24 +33,6 @@ VERSION = 1
 
 _MOST = 10_000
 """Most plans of one table."""
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """A plan with the seconds that all its images are predicted to take: a point of memory and time."""
-
-    plan: Plan
-    seconds: float
-
-    @property
-    def images(self) -> int:
-        """Images of one execution."""
-        return self.plan.network.batch
-
-    @property
-    def bytes(self) -> int:
-        """Those that a budget limits: see `Plan.total_bytes`."""
-        return self.plan.total_bytes
 
 
 @dataclass(frozen=True, eq=False)

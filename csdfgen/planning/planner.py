@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,10 +39,12 @@ from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, choose_recomputation, prepare
-from csdfgen.planning.repeating import CAP, Loop, find_loop, harmonize_heights
 from csdfgen.planning.workspaces import Scratch, Timed, time_scratch
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import is_stopped
+
+if TYPE_CHECKING:
+    from csdfgen.planning.repeating import Loop
 
 _PERIODS = 16
 """Periods at least of an image whose plan repeats, if its rows are as many."""
@@ -221,6 +224,8 @@ def choose_loop_heights(prepared: Prepared) -> str:
     """Rows of the phases of each layer for a plan that repeats, see `harmonize_heights`; fewer for an image with less than
     `_PERIODS` periods. Raises PlanError if none does.
     """
+    from csdfgen.planning.repeating import CAP, harmonize_heights
+
     with _refuse_loops():
         low = prepared.at("1").conversion
         return harmonize_heights(low, min(CAP, max(1, len(low.actors[0].phases) // _PERIODS)))
@@ -251,6 +256,8 @@ def _plan_loop(phased: Phased) -> Plan:
         )
     if phased.terms.scratch is None:  # as much for an image of any height
         phased = replace(phased, terms=replace(phased.terms, scratch=LEAST))
+    from csdfgen.planning.repeating import find_loop
+
     with _refuse_loops():
         return plan_repeated(phased, find_loop(phased))[0]
 

@@ -33,7 +33,6 @@ from csdfgen.planning.recompute import search_regions
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.program.steps import Backend
-from csdfgen.rewriting.experts import move_into_branches
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.heads import complete_parts
 from csdfgen.rewriting.tiles import parse_regions, tile_network
@@ -281,7 +280,11 @@ def _divided(network: Network, options: PlanOptions) -> Network:
         micro = network.source.lower().endswith(".tflite")
         layers = tuple(map(round_as_micro if micro else use_shifts, network.layers))
         network = replace(network, layers=layers)
-    return move_into_branches(network) if options.experts else network
+    if options.experts:
+        from csdfgen.rewriting.experts import move_into_branches
+
+        network = move_into_branches(network)
+    return network
 
 
 def convert_network(network: Network, options: PlanOptions) -> Conversion:

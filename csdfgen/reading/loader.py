@@ -48,7 +48,6 @@ from csdfgen.reading.network_builder import (
 from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import export_module, is_torch
-from csdfgen.reading.several import load_several
 from csdfgen.reading.words import number_words
 
 TorchModel: TypeAlias = Any
@@ -187,6 +186,8 @@ def _load_several(
 
     def load_one(source: Any, shapes: AskedShapes, fix: AskedValues) -> Network:
         return load(source, shapes=shapes or None, fix=fix or None, weights=weights)
+
+    from csdfgen.reading.several import load_several
 
     return load_several(asked, load_one, shapes or {}, fix or {})
 

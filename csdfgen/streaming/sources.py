@@ -7,7 +7,6 @@ that is missing.
 from __future__ import annotations
 
 import logging
-import mmap
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import numpy as np
 
 from csdfgen.errors import InputError, first_line
+from csdfgen.files import release_pages
 from csdfgen.model.network import Tensor
 from runtime.images import ImageOptions, convert_pixels
 
@@ -67,13 +67,6 @@ def import_extra(module: str, extra: str) -> Any:
         ) from None
 
 
-def release_pages(array: Any) -> None:
-    """Give pages of a mapped file back to the system, which keeps what was written to them."""
-    mapped = getattr(array, "_mmap", None)
-    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
-
-
 def _fit(tensor: Tensor, shape: tuple[int, ...], what: str) -> Tensor:
     """The input for rows of such a shape, whose columns may be any where it has 0. Raises InputError for others."""
     axis = tensor.row_axis or 0
@@ -109,7 +102,7 @@ class ArraySource:
         """See `Source.read`."""
         rows = self._stored[start : start + count]
         found = np.array(rows[:, columns] if rows.ndim > 1 else rows)
-        release_pages(self._array)
+        release_pages([getattr(self._array, "_mmap", None)])
         return self.tensor.to_onnx(found)
 
 
@@ -248,7 +241,7 @@ def _map_pixels(array: Any, axes: str = "yxc", tags: Mapping[int, Any] = _NOWHER
     def read(start: int, stop: int, columns: slice) -> np.ndarray:
         places: dict[str, Any] = {"y": slice(start, stop), "x": columns, "c": ALL}
         found = np.array(array[tuple(places.get(one, 0) for one in axes[: array.ndim])])
-        release_pages(array)
+        release_pages([getattr(array, "_mmap", None)])
         found = found.transpose([order.index(one) for one in "yxc" if one in order])
         return found.reshape(*found.shape[:2], sizes.get("c", 1))
 

@@ -216,8 +216,8 @@ early: rows that a later phase reads again are released
 + out[i] = need[i]
 # runtime/bound.py
 bound: the last byte that was touched is not counted
-- return start + int(changed[-1]) + 1
-+ return start + int(changed[-1])
+- return start + block.size - int(changed[::-1].argmax())
++ return start + block.size - int(changed[::-1].argmax()) - 1
 option: branches that are forced are forgotten by another arena
 - found._looks.forced = self._looks.forced
 + found._looks.forced = {}

@@ -32,9 +32,8 @@ from csdfgen.phases.heights import halve_heights, parse_rows
 from csdfgen.planning import prepared as preparation
 from csdfgen.planning.checker import check
 from csdfgen.planning.placement import workspace_name
-from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan import Plan, Point
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_phased as plan_once
 from csdfgen.planning.prepared import Phased, Prepared
 from tests.beaten import beaten, network, plans

@@ -4,6 +4,7 @@ nor a planner; no program is run for another model, other options, or with anyth
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -32,9 +33,12 @@ SETTLED = 0.06
 """Seconds after which a file's time tells whether it is changed again."""
 
 OF_OTHER_RUNS = {
-    "csdfgen.charts", "csdfgen.devices.measure", "csdfgen.emission.emit", "csdfgen.emission.order",
-    "csdfgen.goals.batching.choice", "csdfgen.goals.throughput", "csdfgen.reading.caffe", "csdfgen.reading.tflite",
-    "html.entities", "lxml", "networkx", "onnxruntime", "rich.progress", "runtime.stream", "scipy", "ssl",
+    "csdfgen.backends.native.generate", "csdfgen.charts", "csdfgen.devices.measure", "csdfgen.emission.emit",
+    "csdfgen.emission.order", "csdfgen.goals.batching.choice", "csdfgen.goals.overlap", "csdfgen.goals.throughput",
+    "csdfgen.planning.repeating", "csdfgen.planning.replacing", "csdfgen.planning.saved", "csdfgen.planning.streams",
+    "csdfgen.reading.caffe", "csdfgen.reading.several", "csdfgen.reading.tflite", "csdfgen.rewriting.experts",
+    "csdfgen.tuning.file", "html.entities", "lxml", "networkx", "onnxruntime", "rich.progress", "runtime.reference",
+    "runtime.stream", "runtime.verify", "schedules.selftimed", "scipy", "ssl",
 }  # fmt: skip
 """Modules for boards, streams, pictures, several images and other formats, which would be resident memory."""
 
@@ -117,6 +121,19 @@ def test_the_second_run_needs_no_planner(name: str, tmp_path: Path, programs: Pa
     }
     assert heavy <= first
     assert not (found := (heavy | OF_OTHER_RUNS | LIBRARIES) & second), found
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say")
+def test_writing_the_program_needs_no_second_copy_of_the_weights(tmp_path: Path) -> None:
+    w = np.random.default_rng(0).normal(size=(4, 1024, 1024)).astype(np.float32)
+    nodes = " ".join(f"x{k + 1} = Gemm (x{k}, w{k})" for k in range(4))
+    text = f"net (float[1, 1024] x0) => (float[1, 1024] x4) {{ {nodes} }}"
+    written(tmp_path / "m.onnx", model(text, {f"w{k}": w[k] for k in range(4)}))
+    peak = RUN.replace("print(*sys.modules", "print(open('/proc/self/status').read()")
+    one = python("-c", peak, "run", "m.onnx", "--json", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    before = json.loads(one.stdout)["process"]["peak"]
+    most = re.search(r"VmHWM:\s+(\d+) kB", one.stderr)
+    assert most and 1024 * int(most[1]) < before + w.nbytes / 2
 
 
 def test_texts_and_defaults_need_no_library_that_converts(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from csdfgen.goals.search import find_fastest
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.plan_table import Point
+from csdfgen.planning.plan import Point
 from csdfgen.program.steps import Step
 from tests.builder import Graph
 from tests.planning import phased

@@ -29,8 +29,8 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.graphs import build_graph
 from csdfgen.phases.heights import parse_batches
 from csdfgen.planning.placement import workspace_name
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import PlanTable, Point, read_table, write_table
+from csdfgen.planning.plan import Plan, Point
+from csdfgen.planning.plan_table import PlanTable, read_table, write_table
 from csdfgen.planning.workspaces import Declarations
 from schedules.static import static_schedule
 from tests.builder import Graph

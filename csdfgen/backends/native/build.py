@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from csdfgen.backends.native import byte_blocks, generate, structures, template
-from csdfgen.backends.native.generate import SOURCES
+from csdfgen.backends.native.structures import SOURCES
+from csdfgen.backends.native.template import TEXT
 from csdfgen.cache import get_folder, lock_folder, prune, release, use
 from csdfgen.errors import ToolError
 from csdfgen.files import file_digest, write_bytes
@@ -195,10 +195,12 @@ def build(
             known = _kept(folder, key)  # built by another process meanwhile
             if known is not None:
                 return known
+            from csdfgen.backends.native.generate import write as write_generated
+
             scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
             try:
                 made = scratch / f"{key}{_SUFFIX}"
-                generate.write(scratch)
+                write_generated(scratch)
                 included = (f"-I{SOURCES}", f"-I{scratch}")
                 _compile(compiler, (*flags, *included), files, made, folder / f"{key}.log")
                 whole = _named(folder, key, made)
@@ -253,8 +255,8 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
 
 def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
     """The names and contents of C files, and of the headers that they may read or what generates these."""
-    modules = generate, byte_blocks, structures, template
-    makers = (*(Path(str(one.__file__)) for one in modules), *sorted(template.TEXT.glob("*.h")))
+    modules = ("generate", "byte_blocks", "structures", "template")
+    makers = [Path(__file__).with_name(f"{one}.py") for one in modules] + sorted(TEXT.glob("*.h"))
     for path in (*files, *sorted(SOURCES.glob("*.h")), *makers):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 

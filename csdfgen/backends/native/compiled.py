@@ -36,7 +36,7 @@ from csdfgen.backends.native.threads import (
     divide_among_threads,
 )
 from csdfgen.errors import PlanError
-from csdfgen.files import COMPILED, replace_file
+from csdfgen.files import COMPILED, find_mapped_file, release_pages, replace_file
 from csdfgen.ops.base import align_size
 from csdfgen.program.instructions import Instruction, Ref, get_address, place_kernel
 from csdfgen.program.steps import End, Touched, View, WholeCode
@@ -347,6 +347,7 @@ def write_compiled(
         for start, values in blocks:
             file.seek(at + start)
             file.write(values.data)
+            release_pages([find_mapped_file(values)])  # as those of the new file come next
         file.flush()
         with mmap.mmap(file.fileno(), total) as whole:
             summed = np.frombuffer(whole, np.uint8)[_SUMMED:]

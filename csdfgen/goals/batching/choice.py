@@ -24,8 +24,8 @@ from csdfgen.model.describe import shorten_name, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import format_energy, format_size, format_time, pluralize
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import PlanTable, Point
+from csdfgen.planning.plan import Plan, Point
+from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.planner import Candidate, output_bytes_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
