@@ -216,6 +216,7 @@ def _build(node: Node) -> Layer:
             "scale": float(given) if given else 1 / sqrt(channels),
             "causal": bool(ATTENTION.attribute(node, "is_causal")),
             "softcap": float(ATTENTION.attribute(node, "softcap")),
+            "zeros_for_nan": False,
         },
         (*(one.row_axis for one, _ in read), None),
     )
@@ -361,7 +362,6 @@ def attention_sizes(layer: Layer) -> tuple[int, int, int]:
 
 
 def _kernel(layer: Layer) -> Emit:
-    scale, cap = layer.attributes["scale"], layer.attributes["softcap"]
     views = find_views(layer)
 
     def emit(work: Work) -> list[Call]:
@@ -390,7 +390,7 @@ def _kernel(layer: Layer) -> Emit:
         def attended(index: tuple[int, ...], scratch: Scratch) -> list[Call]:
             parts = [mask[index] for mask in masks]
             operands = q[index], keys[index], v[index]
-            return _attended(operands, parts, out[index], scale, cap, scratch)
+            return _attended(operands, parts, out[index], layer, scratch)
 
         def fits(apart: int) -> bool:
             trial = CountingScratch()
@@ -412,8 +412,7 @@ def _attended(
     operands: tuple[np.ndarray, ...],
     masks: list[np.ndarray],
     out: np.ndarray,
-    scale: float,
-    cap: float,
+    layer: Layer,
     scratch: Scratch,
 ) -> list[Call]:
     """softmax(cap(scale * q keys) + masks) v into out.
@@ -421,6 +420,7 @@ def _attended(
     operands: q, keys, v of shapes (..., positions, channels), (..., channels, keys) and (..., keys, channels).
     """
     calls: list[Call] = []
+    scale, cap = layer.attributes["scale"], layer.attributes["softcap"]
     q, keys, v = (prepare_operand(array, out.dtype, scratch, calls) for array in operands)
     scores = scratch.take((*q.shape[:-1], keys.shape[-1]), q.dtype)
     folded = scratch.take((*q.shape[:-1], 1), q.dtype)
@@ -443,6 +443,13 @@ def _attended(
         sum_over(scores, last, folded),
         (np.divide, (scores, folded, scores)),
     ]
+    if layer.attributes["zeros_for_nan"]:
+        none = scratch.take(folded.shape, "bool")
+        nothing = q.dtype.type(0)
+        calls.append((np.not_equal, (folded, folded, none)))
+        calls.append(
+            (np.copyto, (scores, nothing, "same_kind", np.broadcast_to(none, scores.shape)))
+        )
     total = out if is_matrix(out) else scratch.take(out.shape, out.dtype)
     calls.append((np.matmul, (scores, v, total)))
     return calls if total is out else [*calls, (np.copyto, (out, total))]

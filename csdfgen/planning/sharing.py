@@ -23,8 +23,9 @@ import numpy as np
 
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Guard, Layer, Network, Tensor, are_exclusive
+from csdfgen.model.rows import Rows
 from csdfgen.ops import get_operator
-from csdfgen.ops.base import Alias, AliasKind
+from csdfgen.ops.base import Alias, AliasKind, Takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +421,7 @@ def _taken_apart(network: Network, whole: Sharing, *, kept: bool) -> Sharing:
         if axis is None or (kept and not network.output_tensors.isdisjoint(names)):
             continue
         pieces = _pieces(network, whole, home, axis)
-        if len(pieces) < 2:
+        if len(pieces) < 2 or any(_is_gathered(network, name) for name in names):
             continue
         del buffers[home]
         buffers.update((name, network.tensors[name]) for name, _, _ in pieces)
@@ -433,6 +434,21 @@ def _taken_apart(network: Network, whole: Sharing, *, kept: bool) -> Sharing:
                 spread[name] = found
     return Sharing(
         MappingProxyType(places), MappingProxyType(buffers), whole.silent, MappingProxyType(spread)
+    )
+
+
+def _is_gathered(network: Network, name: str) -> bool:
+    """Whether a product that reads all rows of an operand at once would gather a tensor from pieces in the workspace."""
+    return any(
+        get_operator(layer).multiplies
+        and get_operator(layer).takes(layer, position) is Takes.EVEN
+        and any(
+            rows is not None and t is not None and len(rows) == t.rows > 1
+            for t, rows in zip(
+                layer.inputs, get_operator(layer).input_rows(layer, Rows(0, 1)), strict=True
+            )
+        )
+        for layer, position in network.readers[name]
     )
 
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.ops import OPERATORS, get_operator
-from csdfgen.reading.image_axes import ImageAxes, are_shifted, is_separable_gather
+from csdfgen.reading.image_axes import RECURRENT, ImageAxes, are_shifted, is_separable_gather
 from csdfgen.reading.onnx_file import label
 
 
@@ -92,6 +92,7 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
         and settings.keys() == single.attributes.keys()
         and all(
             _same_constant(constants[k], single.constants[k], whole.output, batch)
+            or (k in _states(whole.op_type) and _is_state(constants[k], single.constants[k], batch))
             for k in constants
         )
         and (
@@ -285,12 +286,19 @@ _RULES: Mapping[str, Callable[[Node, int], Node]] = {
 # Constants that fix all images -------------------------------------------------------------------
 
 
-def lower_node(node: Node, batch: int) -> Node:
+def lower_node(node: Node, batch: int, outside: Callable[[str], int]) -> Node:
     """The node with the sizes of `batch` images that its constants fix made those of one, as far as it is known where they
-    are; only a comparison with the node for all images tells whether it then does the same to each.
+    are; only a comparison with the node for all images tells whether it then does the same to each. outside: how many sizes
+    are outside the images in a tensor.
     """
     if node.op_type in ("Reshape", "Expand"):
-        return _lowered_sizes(node, batch)
+        return _lowered_sizes(node, batch, outside)
+    for k in _states(node.op_type):
+        state = node.operand(k)
+        if isinstance(state, np.ndarray) and state.ndim == 3:
+            one = state[:, : state.shape[1] // batch]
+            if _is_state(state, one, batch):
+                node = replace(node, inputs=(*node.inputs[:k], one, *node.inputs[k + 1 :]))
     if node.op_type in ("Gather", "GatherND"):
         return _lowered_positions(node, batch)
     if node.op_type == "Resize":
@@ -315,6 +323,17 @@ def _of_one_image(
     return one if len(operand) == batch * count and _repeats(operand, one) else operand
 
 
+def _states(op_type: str) -> tuple[int, ...]:
+    """Positions of the first hidden values of an operator, shape (directions, images, values)."""
+    return (5, 6) if op_type in RECURRENT else ()
+
+
+def _is_state(whole: np.ndarray, single: np.ndarray, batch: int) -> bool:
+    """Whether first hidden values of all images are those of one."""
+    same = whole.ndim == single.ndim == 3 and whole.shape[1] == batch * single.shape[1]
+    return same and _repeats(whole.swapaxes(0, 1), single.swapaxes(0, 1))
+
+
 def _repeats(whole: np.ndarray, single: np.ndarray) -> bool:
     """Whether an array is another one several times."""
     parts = whole.reshape(len(whole) // max(1, len(single)), *single.shape)
@@ -335,7 +354,7 @@ def _lowered_positions(node: Node, batch: int) -> Node:
     return _with(node, 1, one) if are_shifted(given, one, batch, apart) else node
 
 
-def _lowered_sizes(node: Node, batch: int) -> Node:
+def _lowered_sizes(node: Node, batch: int, outside: Callable[[str], int]) -> Node:
     """The first size that images may be part of; nothing where the sizes are those of one image."""
     source, sizes = node.operand(0), _integers(node, 1)
     if not isinstance(source, Tensor) or sizes is None:
@@ -343,8 +362,8 @@ def _lowered_sizes(node: Node, batch: int) -> Node:
     fixed = node.op_type == "Reshape" and min(sizes, default=0) > 0
     if fixed and prod(sizes) != batch * source.elements:
         return node
-    pairs = enumerate(zip(sizes, source.shape, strict=False))
-    start = next((k for k, (size, own) in pairs if size != own), 0)  # sizes before are those of one
+    before = outside(source.name)
+    start = next((k for k in range(len(sizes)) if prod(sizes[: k + 1]) > before), 0)
     places = range(start, len(sizes)) if fixed else range(min(1, len(sizes)))
     at = next((k for k in places if sizes[k] > 0 and sizes[k] % batch == 0), None)
     return (

@@ -9,13 +9,14 @@ and for one differ in the size of that axis alone, N times as large.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import get_operator
 
 
@@ -47,6 +48,8 @@ class ImageAxes:
                 before = 1 if found == [Place(0, 1)] else None
             else:
                 axis = _axis_of_result(whole, found)
+                if axis is not None and axis < 0:
+                    axis += len(b.shape)
                 if axis is None and _differ(whole, single) and set(found) == {Place(0, 1)}:
                     axis = 0  # with constants that are repeated for each image
                 before = None if axis is None else prod(b.shape[:axis]) * found[0].part
@@ -69,6 +72,45 @@ class ImageAxes:
         if before % outside or single.shape[differ[0]] % (before // outside):
             return None
         return Place(differ[0], before // outside)
+
+
+class Outside:
+    """How many sizes are outside the images in tensors of a network of one image that is built after one of all."""
+
+    def __init__(self, whole: Network) -> None:
+        self._whole = whole
+        self._known: dict[str, int] = {}
+
+    def count(self, name: str, single: Mapping[str, Any]) -> int:
+        """For a tensor of both networks, by the layers of the one of all images that lead to it from its first operands.
+        single: tensor -> what it is for one image.
+        """
+        chain: list[tuple[str, Layer]] = []
+        found = self._known.get(name)
+        while found is None and name in self._whole.producer:
+            layer = self._whole.producer[name]
+            if not any(layer.inputs):
+                break
+            chain.append((name, layer))
+            name = _operand(layer).name
+            found = self._known.get(name)
+        found = found or 1
+        for made, layer in reversed(chain):
+            if layer.op_type not in _IN_ORDER:
+                pairs = self._sizes(_operand(layer).name, single), self._sizes(made, single)
+                outer, own = (
+                    prod(one for _, one in takewhile(lambda pair: pair[0] == pair[1], sizes))
+                    for sizes in pairs
+                )
+                found = own * max(1, found // outer)
+            self._known[made] = found
+        return found
+
+    def _sizes(self, name: str, single: Mapping[str, Any]) -> list[tuple[int, int]]:
+        """Of all images and of one, along each axis."""
+        one = single.get(name)
+        sizes = one.shape if isinstance(one, Tensor) else ()
+        return list(zip(self._whole.tensors[name].shape, sizes, strict=False))
 
 
 def _differ(whole: Layer, single: Layer) -> bool:
@@ -100,7 +142,9 @@ def are_shifted(whole: np.ndarray, single: np.ndarray, batch: int, apart: Any) -
 
 
 def _axis_of_result(layer: Layer, places: list[Place]) -> int | None:
-    """The axis of the results that an axis of all operands becomes; None where it is not known to be computed index by index."""
+    """The axis of the results that an axis of all operands becomes, counted from behind if it is negative; None where it is
+    not known to be computed index by index.
+    """
     if get_operator(layer).pointwise:
         return _pointwise(layer, places)
     rule = _RULES.get(layer.op_type)
@@ -135,12 +179,24 @@ def _apart_from_axis(layer: Layer, axis: int) -> int | None:
 
 
 def _gathered(layer: Layer, axis: int) -> int | None:
-    along, indices = layer.attributes["axis"], layer.attributes.get("indices")
+    along, indices = layer.attributes.get("axis"), layer.attributes.get("indices")
+    if along is None:
+        return None
     if 0 in layer.constants:  # a row of a table for each index
         return int(along + axis)
     if along == axis or indices is None or len([t for t in layer.inputs if t is not None]) > 1:
         return None
     return int(axis if axis < along else axis - 1 + len(indices.shape))
+
+
+def _padded(layer: Layer, axis: int) -> int | None:
+    pads, rank = layer.attributes["pads"], len(layer.output.shape)
+    return None if pads[axis] or pads[rank + axis] else axis
+
+
+def _recurrent(layer: Layer, axis: int) -> int | None:
+    """Turns along axis 0: each result has sequences in front of the last axis."""
+    return -2 if axis == 1 and layer.attributes["axis"] == 0 else None
 
 
 def _expanded(layer: Layer, axis: int) -> int | None:
@@ -184,8 +240,11 @@ def _operand(layer: Layer) -> Tensor:
 _IN_ORDER = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 """Operators that keep the order of elements."""
 
+RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+
 _ALONG_AXES = """
-    Concat LayerNormalization LogSoftmax RMSNormalization ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Softmax Split
+    ArgMax ArgMin Concat LayerNormalization LogSoftmax RMSNormalization ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum
+    Softmax Split TopK
 """
 _ON_MAPS = """
     AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool GroupNormalization
@@ -196,10 +255,13 @@ _RULES: Mapping[str, Callable[[Layer, int], int | None]] = MappingProxyType(
     {
         "Transpose": _transposed,
         "Gather": _gathered,
+        "GatherND": _gathered,
+        "Pad": _padded,
         "Slice": _sliced,
         "Expand": _expanded,
         "MatMul": _multiplied,
         "Gemm": _multiplied_and_added,
+        **dict.fromkeys(RECURRENT, _recurrent),
         **dict.fromkeys(_ALONG_AXES.split(), _apart_from_axis),
         **dict.fromkeys(_ON_MAPS.split(), _leading),
     }

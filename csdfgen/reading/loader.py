@@ -33,6 +33,7 @@ from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
 from csdfgen.reading.four_bits import fuse_four_bits
 from csdfgen.reading.fronts import convert_foreign
+from csdfgen.reading.image_axes import Outside
 from csdfgen.reading.input_shapes import (
     AskedShapes,
     find_row_axis,
@@ -334,7 +335,9 @@ def _network(
     """
 
     def build(
-        shapes: Mapping[str, Shape], lift_to: int | None = None, lower_from: int | None = None
+        shapes: Mapping[str, Shape],
+        lift_to: int | None = None,
+        lower_from: tuple[int, Outside] | None = None,
     ) -> Network:
         inputs = [
             Tensor(
@@ -377,7 +380,7 @@ def _network(
         assert found is not None, "what failed to build builds only if something was lifted"
         return found
     alone: Network | None = None
-    for lower_from in (None, batch):  # constants may be those of this batch alone
+    for lower_from in (None, (batch, Outside(whole))):  # constants may be those of this batch alone
         with suppress(ModelError):
             found = build(one, lower_from=lower_from)
             if obstacle(whole, found, batch) is None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -34,6 +35,7 @@ from csdfgen.reading.bfloat16 import may_be_several, round_ends, widen_operation
 from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, placeholder
 from csdfgen.reading.groups import OF_MAPS, group_normalization, split_normalization
+from csdfgen.reading.image_axes import Outside
 from csdfgen.reading.last_steps import use_last_states
 from csdfgen.reading.onnx_file import DAMAGED, ModelFile, label
 from csdfgen.reading.onnx_graph import (
@@ -115,7 +117,7 @@ def build_network(
     name: str,
     source: str,
     lift_to: int | None = None,
-    lower_from: int | None = None,
+    lower_from: tuple[int, Outside] | None = None,
     apart: bool = True,
     as_rows: bool = True,
 ) -> Network:
@@ -255,7 +257,7 @@ class _Visit:
         inputs: Mapping[str, Tensor | _Unknown],
         folder: Folder,
         lift_to: int | None = None,
-        lower_from: int | None = None,
+        lower_from: tuple[int, Outside] | None = None,
         apart: bool = True,
         as_rows: bool = True,
     ) -> None:
@@ -611,7 +613,9 @@ class _Visit:
         values = _values(operation, known)
         node = _node(operation, self._layer_name(operation.name), values)
         if self._lower_from is not None:
-            node = lower_node(replace(node, inputs=tuple(known)), self._lower_from)
+            images, outside = self._lower_from
+            count = partial(outside.count, single=self._values)
+            node = lower_node(replace(node, inputs=tuple(known)), images, count)
             known = list(node.inputs)
             values = _values(operation, known)
             node = replace(node, inputs=tuple(values))

@@ -48,21 +48,19 @@ def fuse_attention(network: Network) -> Network:
     """
     for layer in network.layers:
         if layer.op_type == "Softmax":
-            rewritten = _attended(network, layer)
+            rewritten = _attended(*_join_guard(network, layer))
             if rewritten is not None:
-                check_network("fuse_attention", network, rewritten)
                 network = rewritten
     return network
 
 
 def _attended(network: Network, softmax: Layer) -> Network | None:
     """The network with the attention around a softmax as one layer; None where there is none."""
-    scores = softmax.output
-    rank = len(scores.shape)
+    rank = len(softmax.output.shape)
     product = _only_reader(network, softmax)
     if softmax.attributes["axes"] != (rank - 1,) or product is None or not _is_product(product):
         return None
-    if product.inputs[0] != scores or rank < 3:
+    if product.inputs[0] != softmax.output or rank < 3:
         return None
     found = _scores(network, softmax)
     if found is None:
@@ -72,17 +70,20 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
     q, k, v = first.inputs[0], first.inputs[1], product.inputs[1]
     assert q is not None and k is not None and v is not None
     batch = product.output.shape[:-2]
-    if any(t.shape[:-2] != batch or t.elements > MOST for t in (q, k, v)):
+    groups = [t.shape[:-2] for t in (q, k, v)]
+    if np.broadcast_shapes(*groups[:2]) != batch or any(t.elements > MOST for t in (q, k, v)):
         return None
-    operands = []
-    for tensor, turned in ((q, False), (k, True), (v, False)):
-        operands.append(_source(network, match, tensor, turned, scaled=tensor is not v))
-    if None in operands:
-        return None
+    found_q = _source(network, q, False, True)
+    found_k, found_v = (_source(network, t, t is k, t is k) for t in (k, v))
+    if found_k and found_v and found_k[0] != found_v[0]:  # neither is kept whole for a part of it
+        found_k, found_v = (_source(network, t, t is k, t is k, t.elements) for t in (k, v))
     out, view = _target(network, match, product)
-    if view is None:
+    if found_q is None or found_k is None or found_v is None or view is None:
         return None
-    (q, of_q), (k, of_k), (v, of_v) = (operand for operand in operands if operand is not None)
+    for _, _, crossed in (found_q, found_k, found_v):
+        match.crossed += crossed
+        match.scale *= prod(_factor(layer) or 1 for layer in crossed)
+    (q, of_q, _), (k, of_k, _), (v, of_v, _) = found_q, found_k, found_v
     gone = _gone(network, match, {q.name, k.name, v.name})
     taken = [part for part in network.layers if id(part) in gone]
     if any(part.guards != softmax.guards for part in taken):
@@ -99,6 +100,7 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
                 "scale": match.scale,
                 "causal": False,
                 "softcap": 0.0,
+                "zeros_for_nan": softmax.attributes.get("zeros_for_nan", False),
             }
         ),
         MappingProxyType(
@@ -114,7 +116,43 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
         for part in network.layers
         if part is last or id(part) not in gone
     ]
-    return replace(network, layers=tuple(layers))
+    rewritten = replace(network, layers=tuple(layers))
+    check_network("fuse_attention", network, rewritten)
+    return rewritten
+
+
+def _join_guard(network: Network, softmax: Layer) -> tuple[Network, Layer]:
+    """The network with Where(IsNaN(y), 0, y) behind a softmax y, as PyTorch writes it for queries without a key, as part of
+    the softmax, which no kernel but that of an attention knows; both as they are if nothing is behind it.
+    """
+    y = softmax.output
+    readers = [layer for layer, _ in network.readers[y.name]]
+    test = next((layer for layer in readers if layer.op_type == "IsNaN"), None)
+    where = test and _only_reader(network, test)
+    if test is None or where is None or where.op_type != "Where":
+        return network, softmax
+    zero, parts = where.constants.get(1), (softmax, test, where)
+    alike = all(
+        part.stored is None and not part.epilogue and part.guards == softmax.guards
+        for part in parts
+    )
+    alone = all(layer is test or layer is where for layer in readers)
+    if zero is None or zero.any() or where.inputs[0] != test.output or where.inputs[2] != y:
+        return network, softmax
+    if not (alike and alone) or y.name in network.output_tensors:
+        return network, softmax
+    joined = replace(
+        softmax,
+        name=where.name,
+        outputs=where.outputs,
+        attributes=MappingProxyType({**softmax.attributes, "zeros_for_nan": True}),
+        onnx_nodes=onnx_nodes(*parts),
+    )
+    kept = [layer for layer in network.layers if layer is not softmax and layer is not test]
+    layers = tuple(joined if layer is where else layer for layer in kept)
+    rewritten = replace(network, layers=layers)
+    check_network("fuse_attention", network, rewritten, joined=[(joined, parts)])
+    return rewritten, joined
 
 
 def is_plain(layer: Layer) -> bool:
@@ -271,16 +309,17 @@ def _before(network: Network, tensor: Tensor, scaled: bool) -> list[tuple[Layer,
 
 
 def _source(
-    network: Network, match: _Match, tensor: Tensor, turned: bool, scaled: bool
-) -> tuple[Tensor, View] | None:
-    """The tensor before an operand of which the operand is a view, the earliest there is. turned: the operand's
-    last two axes are in the order (channels, positions).
+    network: Network, tensor: Tensor, turned: bool, scaled: bool, most: int = MOST
+) -> tuple[Tensor, View, list[Layer]] | None:
+    """The tensor before an operand of which the operand is a view, the earliest of at most so many elements, and the
+    layers in between. turned: the operand's last two axes are in the order (channels, positions).
     """
     chain = _before(network, tensor, scaled)
     for count in range(len(chain), -1, -1):
-        source = (
-            tensor if count == 0 else next(t for t in chain[count - 1][0].inputs if t is not None)
-        )
+        crossed = [layer for layer, _ in chain[:count]]
+        source = tensor if count == 0 else next(t for t in crossed[-1].inputs if t is not None)
+        if source.elements > most:
+            continue
         stored = _places(source)
         for layer, made in reversed(chain[:count]):
             if layer.op_type in MOVES:
@@ -288,10 +327,7 @@ def _source(
         places = tensor.to_onnx(stored)
         view = find_view(source, places.swapaxes(-1, -2) if turned else places)
         if view is not None:
-            match.crossed += [layer for layer, _ in chain[:count]]
-            for layer, _ in chain[:count]:
-                match.scale *= _factor(layer) or 1
-            return source, view
+            return source, view, crossed
     return None
 
 

@@ -189,6 +189,27 @@ def some_rows(g: Nodes) -> str:
     return g.one("MatMul", g.one("Softmax", scores, axis=-1), some)
 
 
+def queries_without_a_key(g: Nodes) -> str:
+    """A mask hides all keys of a query, whose weights are then 0."""
+    mask = np.tril(np.ones((11, 11), bool), -1)
+    q, k, v = (g.one("MatMul", "x", g.values(24, 24)) for _ in range(3))
+    scores = g.one("MatMul", q, g.one("Transpose", k, perm=[0, 2, 1]))
+    scores = g.one("Add", scores, np.where(mask, 0, -np.inf).astype(np.float32))
+    weights = g.one("Softmax", scores, axis=-1)
+    weights = g.one("Where", g.one("IsNaN", weights), np.zeros((), np.float32), weights)
+    return g.one("MatMul", weights, v)
+
+
+def heads_share_keys(g: Nodes) -> str:
+    """Queries of three heads, keys and values of one."""
+    y = g.one("Reshape", g.one("MatMul", "x", g.values(24, 40)), sizes(1, -1, 5, 8))
+    q, k, v = g("Split", y, sizes(3, 1, 1), outputs=3, axis=2)
+    q, v = (g.one("Transpose", one, perm=[0, 2, 1, 3]) for one in (q, v))
+    scores = g.one("MatMul", q, g.one("Transpose", k, perm=[0, 2, 3, 1]))
+    y = g.one("MatMul", g.one("Softmax", scores, axis=-1), v)
+    return g.one("Reshape", g.one("Transpose", y, perm=[0, 2, 1, 3]), sizes(1, -1, 24))
+
+
 PATTERNS = (
     torch_export,
     three_products,
@@ -202,6 +223,8 @@ PATTERNS = (
     mask_of_heads,
     heads_are_read_elsewhere,
     some_rows,
+    queries_without_a_key,
+    heads_share_keys,
 )
 SHAPES = {"windows": (1, 12, 24), "some_rows": (1, 3, 11, 8)}
 

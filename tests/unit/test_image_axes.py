@@ -133,6 +133,15 @@ def repeated(g: Graph, shape: list[int]) -> np.ndarray:
     return np.concatenate([one] * times)
 
 
+def recurrent(g: Graph, x: str, shape: list[int]) -> str:
+    """An LSTM of sequences along axis 1, whose first hidden values are the same ones for every image, if they can be."""
+    state = repeated(g, [shape[1], 1, 2]).swapaxes(0, 1)
+    arrays = (g.rng.normal(0, 0.3, (1, 8, size)) for size in (shape[2], 2))
+    weights = [g.constant(array.astype(np.float32)) for array in arrays]
+    made = g.node("LSTM", x, *weights, "", "", g.constant(state), hidden_size=2)
+    return g.node("Squeeze", made, g.constant(np.array([1])))
+
+
 def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """Random layers on some images, most of which do not know them from other elements."""
     rng, g = random.Random(seed), Graph(seed, opset=13)
@@ -152,11 +161,19 @@ def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         else:
             axis = rng.randrange(rank)
             ops = ["Softmax", "Gather", "Slice", "Add", "MatMul", "ReduceMax", "Concat"]
-            op = rng.choice([*ops, "front", "GatherND", "repeat"])
+            op = rng.choice([*ops, "front", "GatherND", "repeat", "Pad", "LSTM", "ArgMax"])
             if op == "Softmax":
                 x = g.node(op, x, axis=axis)
             elif op == "ReduceMax":
                 x, shape[axis] = g.node(op, x, axes=[axis]), 1
+            elif op == "ArgMax":
+                x, shape[axis] = g.node("Cast", g.node(op, x, axis=axis), to=1), 1
+            elif op == "Pad":
+                pads = np.eye(rank, dtype=np.int64)[axis] * np.array([[1], [0]])
+                x, shape[axis] = g.node(op, x, g.constant(pads.reshape(-1))), shape[axis] + 1
+            elif op == "LSTM":
+                if rank == 3:
+                    x, shape = recurrent(g, x, shape), [*shape[:2], 2]
             elif op == "Concat":
                 x, shape[axis] = g.node(op, x, x, axis=axis), 2 * shape[axis]
             elif op == "Gather":
@@ -209,7 +226,11 @@ def test_random_chains_are_split_only_if_images_stay_apart(baked: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", ["as_strided", "mask", "heads", "table", "Resize", "tokens", "Expand"]
+    "made",
+    [
+        *("as_strided", "mask", "heads", "table", "Resize", "tokens", "Expand", "as many heads"),
+        "states",
+    ],
 )
 def test_constants_that_are_those_of_each_image_keep_them_apart(made: str) -> None:
     """Positions, repeated values and sizes that exporters write for the images that they saw."""
@@ -237,6 +258,15 @@ def test_constants_that_are_those_of_each_image_keep_them_apart(made: str) -> No
             one = shaped(g, x, IMAGES * 2, 2, 6, 1)
             wide = g.node("Expand", one, g.constant(np.array([IMAGES * 2, 2, 6, 2])))
             y = shaped(g, wide, IMAGES, -1)
+        elif made == "as many heads":  # joined with the images that are outside them
+            heads = g.node("Transpose", shaped(g, x, IMAGES, 4, IMAGES, 2), perm=[0, 2, 1, 3])
+            turned = g.node("Transpose", shaped(g, heads, -1, 4, 2), perm=[0, 2, 1])
+            back = shaped(g, turned, IMAGES, IMAGES, 2, 4)
+            y = shaped(g, g.node("MatMul", heads, back), IMAGES, -1)
+        elif made == "states":
+            turned = g.node("Transpose", x, perm=[1, 0, 2])
+            padded = g.node("Pad", turned, g.constant(np.array([0, 0, 1, 0, 0, 1])))
+            y = g.node("Transpose", recurrent(g, padded, [4, IMAGES, 8]), perm=[1, 0, 2])
         elif made == "mask":
             at = np.stack(np.broadcast_arrays(images[:, None, None], np.arange(4)[::-1]), axis=-1)
             y = g.node("GatherND", x, g.constant(at))

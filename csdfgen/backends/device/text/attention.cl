@@ -45,6 +45,6 @@ BODY(attention_of, csdf_attention_step)
                 sums[i] += weight * value[i * step->v_step];
         }
         for (int32_t i = 0; i < some; i++)
-            out[(begin + i) * step->out_step] = sums[i] / total;
+            out[(begin + i) * step->out_step] = step->zeros && !(total > 0.0f) ? 0.0f : sums[i] / total;
     }
 }

@@ -53,8 +53,9 @@ static void softmax(float *scores, int32_t size, int32_t all, const csdf_attenti
     csdf_store(lanes, sum);
     for (int32_t i = 0; i < CSDF_LANES; i++)
         total += lanes[i];
+    const int32_t none = step->zeros && total != total;
     for (int32_t i = 0; i < room; i += CSDF_LANES)
-        csdf_store(scores + i, csdf_load(scores + i) / csdf_splat(total));
+        csdf_store(scores + i, none ? csdf_splat(0.0f) : csdf_load(scores + i) / csdf_splat(total));
 }
 
 /* The first `count` queries of a group from `first` on. */

@@ -239,7 +239,8 @@ void csdf_gemm_4(const csdf_gemm_4_step *step);
  * mask: [masks][groups][count], addresses of `keys` floats, mask_step floats apart. causal: -1, or the number of the first query, whose keys
  *     behind its own number are left out.
  * queries, block: queries and keys that are processed at a time, block a multiple of 16 or at least `keys`; neither
- *     changes a bit of what is computed. workspace: with p = 16, of floats
+ *     changes a bit of what is computed. zeros: whether values weigh 0 where the softmax is no number, as where
+ *     no score is finite. workspace: with p = 16, of floats
  *     block >= keys: ceil(keys / p) * p * channels + ceil(values / p) * p * keys, else the larger of
  *     block * channels and ceil(values / p) * p * block; and for each of `queries` ceil(keys / p) * p, and the larger of
  *     channels and ceil(values / p) * p where q_step or out_step is not 1. */
@@ -247,7 +248,7 @@ typedef struct csdf_attention_step {
     int32_t groups, count, keys, channels, values;
     int32_t q_step, k_step, v_step, out_step;
     int32_t masks, mask_step, causal;
-    int32_t queries, block;
+    int32_t queries, block, zeros;
     float scale, cap;
     const float *const *q;
     const float *const *k;

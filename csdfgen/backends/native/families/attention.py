@@ -117,6 +117,7 @@ class _Attention(Family):
             operator.first_query_number(self.layer, out) if self.layer.attributes["causal"] else -1,
             queries,
             block or self.keys,
+            self.layer.attributes["zeros_for_nan"],
             self.layer.attributes["scale"],
             self.layer.attributes["softcap"],
             *(
