@@ -289,7 +289,7 @@ def read_stream(path: str | os.PathLike[str], network: Model | Cut) -> StreamPla
     network = network.network if isinstance(network, Cut) else network
     source = network.source if isinstance(network, Network) else network
     try:
-        one = load(source, shapes=saved.inputs, fix=saved.fixed)
+        one = load(source, shapes=saved.inputs, fix=saved.fixed, endless=True)
     except ModelError as error:
         why = f"is for {_listed(saved.inputs)}, which the network does not take"
         raise PlanError(f"{why}: {error}", where=saved.where) from error

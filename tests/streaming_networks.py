@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from tests.builder import Graph
+from tests.builder import Graph, reference
 
-__all__ = ["Streaming", "draw_passes", "draw_streaming"]
+__all__ = ["Streaming", "draw_passes", "draw_sized", "draw_streaming", "fix_sizes"]
 
 WIDTHS = 6, 1, 5, 7, 9, 19, 33
 CHANNELS = 2, 4, 1, 3, 5, 7, 17
@@ -220,8 +220,120 @@ class _Growing:
             some[int(self.rng.integers(len(some)))]()
 
 
-def _grown(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
-    net = _Growing(seed, rows)
+class _Sized(_Growing):
+    """One that computes sizes from those of its tensors, as exporters write them with a free height."""
+
+    def sizes(self, x: Tensor, *wanted: int | tuple[int, int, int]) -> Tensor:
+        """A shape: numbers, or (axis, factor, divisor)."""
+        graph, parts = self.graph, list[Tensor]()
+        for one in wanted:
+            if isinstance(one, int):
+                parts.append(graph.constant(np.array([one], np.int64)))
+                continue
+            axis, factor, divisor = one
+            size = graph.node("Gather", graph.node("Shape", x), self.integers(axis))
+            size = graph.node("Mul", size, self.integers(factor))
+            parts.append(graph.node("Div", size, self.integers(divisor)))
+        return graph.node("Concat", *parts, axis=0)
+
+    def integers(self, *values: int) -> Tensor:
+        return self.graph.constant(np.array(values, np.int64))
+
+    def reshape(self, channels: int, *axes: int | tuple[int, int, int]) -> None:
+        self.x = self.graph.node("Reshape", self.x, self.sizes(self.x, 1, *axes), channels=channels)
+
+    def columns(self, factor: int, divisor: int) -> list[tuple[int, int, int]]:
+        return [(3, factor, divisor)] * self.image
+
+    def go_up(self) -> None:
+        """To a size; or channels become rows."""
+        kind, channels = self.pick(0, 1, 2), self.channels
+        if kind == 0:
+            super().go_up()
+            return
+        self.scale //= 2
+        if kind == 1:
+            sizes = self.sizes(self.x, 1, channels, (2, 2, 1), *self.columns(1, 1))
+            some = str(self.rng.choice(["nearest", "linear"]))
+            where = "asymmetric" if some == "nearest" else "half_pixel"
+            given = {"mode": some, "nearest_mode": "floor"}
+            self.x = self.graph.node(
+                "Resize", self.x, "", "", sizes, coordinate_transformation_mode=where, **given
+            )
+            return
+        self.x = self.window("Conv", 1, channels=2 * channels)
+        self.reshape(channels, channels, 2, (2, 1, 1), *self.columns(1, 1))
+        self.x = self.graph.node("Transpose", self.x, perm=[0, 1, 3, 2, 4][: 4 + self.image])
+        rows = self.sizes(self.x, 1, channels, (2, 2, 1), *[(4, 1, 1)] * self.image)
+        self.x = self.graph.node("Reshape", self.x, rows, channels=channels)
+
+    def go_down(self, aside: int = 1) -> None:
+        """By a stride; or rows become channels."""
+        if aside > 1 or self.pick(0, 1):
+            super().go_down(aside)
+            return
+        channels = self.channels
+        self.reshape(channels, channels, (2, 1, 2), 2, *self.columns(1, 1))
+        self.x = self.graph.node("Transpose", self.x, perm=[0, 1, 3, 2, 4][: 4 + self.image])
+        rows = self.sizes(self.x, 1, 2 * channels, (3, 1, 1), *[(4, 1, 1)] * self.image)
+        self.x = self.graph.node("Reshape", self.x, rows, channels=2 * channels)
+        self.x = self.window("Conv", 1, channels=channels)
+        self.scale *= 2
+        self.step = max(self.step, self.scale)
+
+    def pad(self) -> None:
+        """More rows in front and behind than a window takes away, and those cut off."""
+        before, (front, behind) = self.x, (self.pick(1, 2, 3), self.pick(0, 1, 3))
+        x = self.window("Conv", 3, channels=self.channels, begin=front + 1, end=behind + 1)
+        ends = self.graph.node("Add", self.sizes(before, (2, 1, 1)), self.integers(front))
+        self.x = self.graph.node("Slice", x, self.integers(front), ends, self.integers(2))
+
+    def pool(self) -> None:
+        """Pixels as a list, mixed as such; with columns of a constant."""
+        if self.image and self.pick(0, 1):
+            channels = self.channels
+            before = self.x
+            self.reshape(channels, channels, -1)
+            self.x = self.graph.node("Tanh", self.x)
+            rows = self.sizes(before, 1, channels, (2, 1, 1), (3, 1, 1))
+            self.x = self.graph.node("Reshape", self.x, rows, channels=channels)
+            return
+        super().pool()
+
+
+def fix_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model as it is exported for its height alone: sizes that it computes are numbers."""
+    made, watched = onnx.ModelProto(), onnx.ModelProto()
+    made.CopyFrom(model)
+    watched.CopyFrom(model)
+    computed = [n for n in model.graph.node if n.op_type in ("Concat", "Add")]
+    names = [n.output[0] for n in computed if _is_size(model, n.output[0])]
+    del watched.graph.output[:]
+    integers = onnx.TensorProto.INT64
+    watched.graph.output.extend(
+        onnx.helper.make_tensor_value_info(n, integers, None) for n in names
+    )
+    feeds = {
+        i.name: np.zeros([d.dim_value for d in i.type.tensor_type.shape.dim], np.float32)
+        for i in model.graph.input
+    }
+    values = reference(watched, feeds) if names else {}
+    kept = [n for n in made.graph.node if n.output[0] not in values]
+    del made.graph.node[:]
+    made.graph.node.extend(kept)
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in values.items())
+    return made
+
+
+def _is_size(model: onnx.ModelProto, name: str) -> bool:
+    """Whether a Reshape, a Resize or a Slice takes it for sizes."""
+    return any(
+        name in n.input[1:] for n in model.graph.node if n.op_type in ("Reshape", "Resize", "Slice")
+    )
+
+
+def _grown(seed: int, rows: int, kind: type[_Growing] = _Growing) -> tuple[onnx.ModelProto, int]:
+    net = kind(seed, rows)
     sums = net.pick(0, 0, 0, 1, 2)  # in front of the first window, or behind some
     if sums == 1:
         net.sum_up()
@@ -252,6 +364,11 @@ def _depending(seed: int, rows: int) -> tuple[onnx.ModelProto, int]:
 def draw_passes(seed: int) -> Streaming:
     """A random network whose rows have to be read two or three times."""
     return Streaming(lambda rows: _depending(seed, rows)[0], _depending(seed, 64)[1])
+
+
+def draw_sized(seed: int) -> Streaming:
+    """A random network that computes sizes from those of its tensors."""
+    return Streaming(lambda rows: _grown(seed, rows, _Sized)[0], _grown(seed, 64, _Sized)[1])
 
 
 def draw_streaming(seed: int) -> Streaming:

@@ -355,7 +355,7 @@ class Network(Pickled):
 
     layers: in an order in which every tensor is written before it is read.
     lifted: constants in the model's file fix the batch to one image (a Reshape to 1x9216), so that a reference runs the
-        images one by one.
+        images one by one; or they fix another height, of `written` rows of the first input.
     fixed: inputs of the file that were made constants, with their values.
     original: the network before regions of it were cut into tiles of columns. parts: name of a tensor -> (name of a tensor of
         the original network, start, stop): it consists of the columns [start, stop) of that one.
@@ -375,6 +375,7 @@ class Network(Pickled):
     batch: int = 1
     source: str = ""
     lifted: bool = False
+    written: int = 0
     fixed: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
     original: Network | None = None
     parts: Mapping[str, tuple[str, int, int]] = field(default_factory=lambda: MappingProxyType({}))

@@ -113,7 +113,7 @@ class Loop:
         shares = Counter(self.word)
         first = ((one.name, one.writers[0]) for one in phased.buffers)
         found = {name: _rows((0, *one.rows), shares[one.actor]) for name, one in first}
-        return found | {workspace_name(name): shares[name] for name in phased.scratch}
+        return found | {workspace_name(name): shares[name] for name in self.scratch}
 
     def placed(
         self, phased: Phased, lifetimes: Lifetimes, behind: Mapping[str, int] = MappingProxyType({})

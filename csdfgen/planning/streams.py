@@ -349,7 +349,9 @@ def _is_shown_to_stream(at_height: AtHeight, height: int) -> bool:
     """
     for each in sorted({height, HEIGHTS[-1]}):
         try:
-            _check_laws(at_height(each), at_height(2 * each))
+            network = at_height(each)
+            written = at_height(network.written) if network.written else None
+            _check_laws(network, at_height(2 * each), written)
             return each == height
         except PlanError as error:
             refused = error
@@ -359,7 +361,8 @@ def _is_shown_to_stream(at_height: AtHeight, height: int) -> bool:
     raise refused
 
 
-def _check_laws(network: Network, taller: Network) -> None:
+def _check_laws(network: Network, taller: Network, written: Network | None) -> None:
+    """Raise PlanError unless rows are computed alike in all. written: the network of the file, of whose height constants are."""
     if network.batch > 1:
         raise PlanError(f"streams are of one image at a time; the network takes {network.batch}")
     first = network.inputs[0]
@@ -368,6 +371,8 @@ def _check_laws(network: Network, taller: Network) -> None:
             f"a stream counts rows of '{first.name}', which not every pass reads; make it a later input, or {FIXED_HEIGHT}"
         )
     obstacle = find_stream_obstacle(network, taller)
+    if obstacle is None and written is not None:
+        obstacle = find_change(*map(widen_for_streams, (written, network)))
     if obstacle is None:
         return
     pairs = list(zip(split_passes(network), split_passes(taller), strict=False))

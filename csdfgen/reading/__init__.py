@@ -11,6 +11,7 @@ fixed           inputs become constants by --fix
 input_shapes    free sizes are fixed by --shape and --batch; row axes of the inputs
 folding         operations of constants alone are evaluated
 network_builder operations to layers; every unknown operator in one error
+heights         constants of an export of one height follow another one
 batching        whether a batch may run image by image
 image_axes      where its images are once they have left axis 0
 """

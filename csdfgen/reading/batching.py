@@ -226,31 +226,35 @@ def lift_node(node: Node, batch: int) -> Node:
 
 def _reshape(node: Node, batch: int) -> Node:
     """Its target; sizes behind the first are those of one image."""
-    target = _integers(node, 1)
-    return node if target is None or target[:1] != [1] else _with(node, 1, [batch, *target[1:]])
+    target = read_integers(node, 1)
+    return (
+        node
+        if target is None or target[:1] != [1]
+        else write_integers(node, 1, [batch, *target[1:]])
+    )
 
 
 def _resize(node: Node, batch: int, of: int = 1) -> Node:
     """The size along axis 0 of so many images, if it is given at all; factors are the same for any number of images."""
-    sizes, axes = _integers(node, 3), node.attributes.get("axes")
+    sizes, axes = read_integers(node, 3), node.attributes.get("axes")
     if sizes is None:
         return node
     place = _place_of_axis_0(node, len(sizes), axes)
     if place is None or sizes[place] != of:
         return node
-    return _with(node, 3, [*sizes[:place], batch, *sizes[place + 1 :]])
+    return write_integers(node, 3, [*sizes[:place], batch, *sizes[place + 1 :]])
 
 
 def _slice(node: Node, batch: int) -> Node:
     """The end of [0, 1) along axis 0: of all images there are."""
-    given = [_integers(node, k, name) for k, name in enumerate(("starts", "ends", "axes"), 1)]
+    given = [read_integers(node, k, name) for k, name in enumerate(("starts", "ends", "axes"), 1)]
     starts, ends, axes = given
     if starts is None or ends is None or len(starts) != len(ends):
         return node
     place = _place_of_axis_0(node, len(ends), axes)
     if place is None or (starts[place], ends[place]) != (0, 1):
         return node
-    return _with(node, 2, [*ends[:place], batch, *ends[place + 1 :]], "ends")
+    return write_integers(node, 2, [*ends[:place], batch, *ends[place + 1 :]], "ends")
 
 
 def _joined(node: Node, batch: int) -> Node:
@@ -351,12 +355,12 @@ def _lowered_positions(node: Node, batch: int) -> Node:
     if not node.attributes.get("batch_dims", 0):
         apart[0] = source.shape[0]
     one = given[: len(given) // batch]
-    return _with(node, 1, one) if are_shifted(given, one, batch, apart) else node
+    return write_integers(node, 1, one) if are_shifted(given, one, batch, apart) else node
 
 
 def _lowered_sizes(node: Node, batch: int, outside: Callable[[str], int]) -> Node:
     """The first size that images may be part of; nothing where the sizes are those of one image."""
-    source, sizes = node.operand(0), _integers(node, 1)
+    source, sizes = node.operand(0), read_integers(node, 1)
     if not isinstance(source, Tensor) or sizes is None:
         return node
     fixed = node.op_type == "Reshape" and min(sizes, default=0) > 0
@@ -367,11 +371,13 @@ def _lowered_sizes(node: Node, batch: int, outside: Callable[[str], int]) -> Nod
     places = range(start, len(sizes)) if fixed else range(min(1, len(sizes)))
     at = next((k for k in places if sizes[k] > 0 and sizes[k] % batch == 0), None)
     return (
-        node if at is None else _with(node, 1, [*sizes[:at], sizes[at] // batch, *sizes[at + 1 :]])
+        node
+        if at is None
+        else write_integers(node, 1, [*sizes[:at], sizes[at] // batch, *sizes[at + 1 :]])
     )
 
 
-def _integers(node: Node, position: int, attribute: str = "") -> list[int] | None:
+def read_integers(node: Node, position: int, attribute: str = "") -> list[int] | None:
     """A list of integers: a constant operand, or (of an early opset) an attribute; None for
     anything else, which its operator is to judge.
     """
@@ -383,10 +389,10 @@ def _integers(node: Node, position: int, attribute: str = "") -> list[int] | Non
     return [int(v) for v in operand]
 
 
-def _with(
+def write_integers(
     node: Node, position: int, values: Sequence[int] | np.ndarray, attribute: str = ""
 ) -> Node:
-    """The node with other integers where `_integers` found them."""
+    """The node with other integers where `read_integers` found them."""
     if attribute in node.attributes:
         attributes = MappingProxyType({**node.attributes, attribute: tuple(values)})
         return replace(node, attributes=attributes)

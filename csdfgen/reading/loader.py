@@ -84,7 +84,8 @@ def load(
         into memory; "auto": mapped where the system is POSIX.
     rates, after, connect: of a list of models, which become one network (docs/several.md): runs of each in a frame, such as
         [1, 4]; {"b": "a"}: b starts behind a; {"a.OUTPUT": "b.INPUT"}.
-    endless: for a stream, whose plan does not depend on how many rows an input has where the file leaves that free.
+    endless: for a stream, whose plan does not depend on how many rows an input has: any number where the file leaves that free,
+        and constants that fix the file's number follow another one.
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
@@ -140,14 +141,16 @@ def load(
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
+        written = _written(graph, sizes)
         found = replace(
-            _as_rows(file, graph, folder, sizes),
+            _as_rows(file, graph, folder, sizes, written if endless else sizes),
             fixed=MappingProxyType(fixed),
             sized=bool(examples) and not _is_same(sizes, graph, asked, batch),
         )
         if not isinstance(source, str | os.PathLike):
             return found
-        return replace(found, at_height=read_heights(source, found, weights))
+        endless = endless or written == sizes
+        return replace(found, at_height=read_heights(source, found, weights, endless=endless))
     except MemoryError as error:
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
@@ -158,6 +161,18 @@ def _shapes_of(example: Any) -> dict[str, Shape]:
     """Shapes of arrays by input name, "" for the only input."""
     arrays = example if isinstance(example, Mapping) else {"": example}
     return {name: np.shape(array) for name, array in arrays.items()}
+
+
+def _written(graph: Graph, sizes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shapes of inputs at the height that the file declares; `sizes` elsewhere."""
+    found = dict(sizes)
+    for one in graph.inputs:
+        shape = sizes[one.name]
+        axis = find_row_axis(graph, one.name, len(shape))
+        rows = one.dims[axis] if one.dims and axis is not None else None
+        if rows is not None and axis is not None:
+            found[one.name] = (*shape[:axis], rows, *shape[axis + 1 :])
+    return found
 
 
 def _is_same(
@@ -194,15 +209,20 @@ def _load_several(
 
 
 def read_heights(
-    source: Any, network: Network, weights: str = "auto", *, across: int = 0
+    source: Any,
+    network: Network,
+    weights: str = "auto",
+    *,
+    across: int = 0,
+    endless: bool = True,
 ) -> AtHeight:
     """The network that was read from a source, by the rows of its first input. Other inputs have rows in proportion. What is
     returned raises ModelError for a network whose first input has no rows.
 
-    across: axes behind that of rows, 1 for columns instead.
+    across: axes behind that of rows, 1 for columns instead. endless: see `load`.
     """
     fixed = dict(network.fixed) or None
-    return partial(_read_height, source, network.inputs, fixed, weights, across)
+    return partial(_read_height, source, network.inputs, fixed, weights, across, endless)
 
 
 def _read_height(
@@ -211,6 +231,7 @@ def _read_height(
     fix: AskedValues | None,
     weights: str,
     across: int,
+    endless: bool,
     rows: int,
 ) -> Network:
     first = inputs[0] if inputs else None
@@ -219,7 +240,7 @@ def _read_height(
         raise ModelError(f"no image streams: the first input has no {what}", where=str(source))
     of = first.shape[first.row_axis + across]
     shapes = {tensor.name: _scaled(tensor, rows, of, across) for tensor in inputs}
-    return load(source, shapes=shapes, fix=fix, weights=weights)
+    return load(source, shapes=shapes, fix=fix, weights=weights, endless=endless)
 
 
 def _scaled(tensor: Tensor, rows: int, of: int, across: int) -> Shape:
@@ -301,30 +322,41 @@ def _graph(file: ModelFile) -> Graph:
         raise
 
 
-def _as_rows(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
+def _as_rows(
+    file: ModelFile,
+    graph: Graph,
+    folder: Folder,
+    sizes: Mapping[str, Shape],
+    written: Mapping[str, Shape],
+) -> Network:
     """The network for these input shapes. Scans are layers whose rows are turns, unless images run one at a time only where
-    all turns are written out.
+    all turns are written out. written: the shapes that constants of the file fix.
     """
     scans = any(one.op_type == "Scan" for one in graph.operations)
     images = {shape[:1] for shape in sizes.values()} - {(1,), ()}
     try:
-        found = _network(file, graph, folder, sizes)
+        found = _network(file, graph, folder, sizes, written)
     except ModelError:
         if not (scans and images):
             raise
-        return _network(file, graph, folder, sizes, as_rows=False)
+        return _network(file, graph, folder, sizes, written, as_rows=False)
     along = [k for one in found.layers for k in one.attributes.get("scan_axes", ())]
     if found.batch > 1 or not images or not along or 0 in along:  # turns are no images
         return found
     try:
-        written_out = _network(file, graph, folder, sizes, as_rows=False)
+        written_out = _network(file, graph, folder, sizes, written, as_rows=False)
     except ModelError:
         return found
     return written_out if written_out.batch > 1 else found
 
 
 def _network(
-    file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape], as_rows: bool = True
+    file: ModelFile,
+    graph: Graph,
+    folder: Folder,
+    sizes: Mapping[str, Shape],
+    written: Mapping[str, Shape],
+    as_rows: bool = True,
 ) -> Network:
     """The network for these input shapes; for one image at a time where its images do not touch
     each other.
@@ -339,18 +371,20 @@ def _network(
         lift_to: int | None = None,
         lower_from: tuple[int, Outside] | None = None,
     ) -> Network:
-        inputs = [
-            Tensor(
-                i.name,
-                shapes[i.name],
-                Format(i.dtype),
-                find_row_axis(graph, i.name, len(shapes[i.name])),
-            )
-            for i in graph.inputs
-        ]
-        return build_network(
+        def inputs(shapes: Mapping[str, Shape]) -> list[Tensor]:
+            return [
+                Tensor(
+                    i.name,
+                    shapes[i.name],
+                    Format(i.dtype),
+                    find_row_axis(graph, i.name, len(shapes[i.name])),
+                )
+                for i in graph.inputs
+            ]
+
+        found = build_network(
             graph,
-            inputs,
+            inputs(shapes),
             folder,
             name=file.name,
             source=file.source,
@@ -358,7 +392,10 @@ def _network(
             lower_from=lower_from,
             apart=batch == 1,
             as_rows=as_rows,
+            written=inputs(written) if batch == 1 and written != sizes else None,
         )
+        first = inputs(written)[:1]
+        return replace(found, written=first[0].rows) if batch == 1 and found.lifted else found
 
     batches = {shape[:1] for shape in sizes.values()}
     batch = batches.pop()[0] if len(batches) == 1 and () not in batches else 1

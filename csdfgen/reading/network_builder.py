@@ -35,6 +35,7 @@ from csdfgen.reading.bfloat16 import may_be_several, round_ends, widen_operation
 from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, placeholder
 from csdfgen.reading.groups import OF_MAPS, group_normalization, split_normalization
+from csdfgen.reading.heights import LIFTED, lift_height
 from csdfgen.reading.image_axes import Outside
 from csdfgen.reading.last_steps import use_last_states
 from csdfgen.reading.onnx_file import DAMAGED, ModelFile, label
@@ -120,6 +121,7 @@ def build_network(
     lower_from: tuple[int, Outside] | None = None,
     apart: bool = True,
     as_rows: bool = True,
+    written: Sequence[Tensor] | None = None,
 ) -> Network:
     """The network for inputs of these shapes, constants folded. Raises ModelError, see
     `loader.load`.
@@ -127,9 +129,13 @@ def build_network(
     lift_to: a number of images; constants that fix a single one are lifted to it (`lifting`), and
         the network says whether there were any. apart: normalizations of one image may be taken apart; they are not
         where the network is compared with one of several images. as_rows: Scans may become layers, whose rows are turns.
+    written: inputs of the height that constants of the file fix, which are lifted to that of `inputs` (`heights`).
     """
     named = {t.name: t for t in inputs}
     visit = _Visit(graph, named, folder, lift_to, lower_from, apart, as_rows)
+    if written is not None:
+        of_file = {t.name: t for t in written}
+        visit.written = _Visit(graph, of_file, folder, apart=apart, as_rows=as_rows)
     for tensor in inputs:
         visit.check_size(tensor, f"input '{label(tensor.name)}' has")
     for operation in graph.operations:
@@ -263,6 +269,7 @@ class _Visit:
     ) -> None:
         self.layers: list[Layer] = []
         self.lifted = False
+        self.written: _Visit | None = None
         self.unsupported: dict[str, list[str]] = {}
         self.places: dict[str, Place] = {}
         self._graph = graph
@@ -623,7 +630,7 @@ class _Visit:
         try:
             alone = operation.stored is not None and not may_be_several(operation)
             layers = build_with_tensors(
-                lambda one: _layers(self._for_all_images(one), alone=alone), node, self._written
+                lambda one: _layers(self._lift(operation, one), alone=alone), node, self._written
             )
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
@@ -685,12 +692,37 @@ class _Visit:
         read = ((*op.inputs, *op.captured) for op in graph.operations)
         return sum(names.count(name) for names in (*read, graph.outputs))
 
-    def _for_all_images(self, node: Node) -> Node:
-        if self._lift_to is None:
-            return node
-        whole = lift_node(node, self._lift_to)
-        self.lifted = self.lifted or whole is not node
-        return whole
+    def _lift(self, operation: Operation, node: Node) -> Node:
+        """The node for all images, or for those of this height."""
+        made = node
+        if self._lift_to is not None:
+            made = lift_node(node, self._lift_to)
+        elif self.written is not None and node.op_type in LIFTED:
+            made = self._lift_height(operation, node, self.written)
+        self.lifted = self.lifted or made is not node
+        return made
+
+    def _lift_height(self, operation: Operation, node: Node, written: _Visit) -> Node:
+        """The node with what the file fixes for images of another height; sizes that it computes are right. written: the walk for
+        images of the file's height.
+        """
+        if not written.layers:
+            for one in self._graph.operations:
+                written.operation(one)
+        found: dict[tuple[int, int], set[int]] = {}
+        for name, value in self._values.items():
+            other = written._values.get(name)
+            if isinstance(value, Tensor) and isinstance(other, Tensor):
+                for k, (now, was) in enumerate(zip(value.shape, other.shape, strict=False)):
+                    if now != was:
+                        found.setdefault((k - len(other.shape), was), set()).add(now)
+            elif name not in operation.inputs or not isinstance(value, np.ndarray):
+                continue
+            elif not (isinstance(other, np.ndarray) and np.array_equal(value, other)):
+                return node
+        sizes = {key: one.pop() for key, one in found.items() if len(one) == 1}
+        source = written._values.get(operation.inputs[0])
+        return lift_height(node, source.shape, sizes) if isinstance(source, Tensor) else node
 
     def _note_unsupported(self, operation: Operation) -> None:
         op_type = (

@@ -636,6 +636,16 @@ axis: a setting of axis 0 is not seen
 check: layers that look along images are known for each
 - "GatherElements": lambda layer: 0 not in layer.constants,
 + "GatherElements": lambda layer: True,
+# csdfgen/reading/heights.py
+axis: a size that rows are split into is scaled behind the first
+- at = next(k for k in range(len(before)) if prod(before[k + 1 :]) < stride)
++ at = next(k for k in range(len(before)) if prod(before[k + 1 :]) <= stride)
+count: the end of a Slice is counted from the front
+- ends[k] = starts[k] + known
++ ends[k] = known
+check: a size that follows no height is rounded
+- if rest or was == 1:
++ if was == 1:
 # csdfgen/reading/onnx_graph.py
 stale: bodies of equal place are one, whatever they are given and make
 - key = (operation.place, part, tuple(given.values()), results)

@@ -15,7 +15,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.errors import ModelError
+from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.ops import get_operator
 from csdfgen.ops.padding import widen
@@ -24,7 +24,7 @@ from tests.builder import reference
 from tests.native_steps import COMPUTED_BY
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples import SAMPLES
-from tests.streaming_networks import draw_streaming
+from tests.streaming_networks import Streaming, draw_sized, draw_streaming, fix_sizes
 from tests.ways import some
 
 LAYERS = some(200, 10_000)
@@ -289,11 +289,32 @@ def test_it_does_not_matter_how_rows_are_cut_into_pushes(seed: int) -> None:
                 np.testing.assert_array_equal(found[one], wanted)
 
 
+@pytest.mark.parametrize("seed", [*range(NETWORKS), 14, 49])
+def test_exports_of_one_height_stream_where_those_of_a_free_one_do(seed: int) -> None:
+    """Their constants have sizes of the height of the export, which is a low one, of few rows in the deepest layers."""
+    net, backend = draw_sized(seed), COMPUTED_BY[seed % len(COMPUTED_BY)]
+    written = net.step * (2 + seed % 7)
+    fixed = fix_sizes(net.at(written))
+    try:
+        plan = csdfgen.plan_stream(fixed, backend=backend, effort="0.001s")
+    except CsdfgenError as error:
+        free = net.at(64)
+        free.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "rows"
+        with pytest.raises(type(error)):
+            csdfgen.plan_stream(free, backend=backend, effort="0.001s")
+    else:
+        compares_heights(plan, net, seed)
+
+
 def compares_with_onnxruntime(seed: int, backend: str) -> None:
     """A random network, into which rows are pushed in pieces of any number."""
     net = draw_streaming(seed)
     effort = "low" if seed % 10 == 0 else "0.001s"  # searches for fewer bytes are most of the time
-    plan = csdfgen.plan_stream(net.at(64), backend=backend, effort=effort)
+    compares_heights(csdfgen.plan_stream(net.at(64), backend=backend, effort=effort), net, seed)
+
+
+def compares_heights(plan: csdfgen.StreamPlan, net: Streaming, seed: int) -> None:
+    """A plan of a network, of two heights, with onnxruntime."""
     rng = np.random.default_rng(seed)
     program = runtime.compile(plan)
     for most in (min(plan.least, 2_000), min(plan.least + 3 * plan.turn, 2_000)):

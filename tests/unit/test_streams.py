@@ -129,6 +129,75 @@ def test_windows_may_be_higher_than_the_image_that_is_planned(dilation: int) -> 
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
+def exported(kind: str, rows: int) -> onnx.ModelProto:
+    """A model whose constants fix its height."""
+    graph = Graph(opset=9 if kind == "cropped" else 17)
+
+    def integers(*values: int) -> str:
+        return graph.constant(np.array(values, np.int64))
+
+    x = graph.input("x", (1, 2, rows, 6))
+    if kind == "shuffled":  # pixels out of channels, as ESPCN ends
+        y = graph.node("Reshape", graph.conv(x, 8), integers(1, 2, 2, 2, rows, 6))
+        y = graph.node("Transpose", y, perm=[0, 1, 4, 2, 5, 3])
+        y = graph.node("Reshape", y, integers(1, 2, 2 * rows, -1), channels=2)
+    elif kind == "segmented":  # a head that is resized to the image
+        y = graph.conv(graph.conv(x, 4, strides=[2, 2]), 4, strides=[2, 1])
+        half = {"coordinate_transformation_mode": "half_pixel", "mode": "linear"}
+        y = graph.node("Resize", y, "", "", integers(1, 4, rows, 6), **half)
+    elif kind == "expanded":  # a mean of columns beside each of them
+        mean = graph.node("ReduceMean", x, axes=[3], keepdims=1)
+        y = graph.node("Expand", mean, integers(1, 2, rows, 6))
+        y = graph.node("Concat", x, y, axis=1, channels=4)
+    else:  # rows in front that are cut off behind
+        y = graph.conv(x, 2, pads=[4, 1, 2, 1])
+        y = graph.node("Slice", y, axes=[2], starts=[2], ends=[rows + 2])
+    return graph.model(graph.conv(y, 2), checked=False)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "segmented", "expanded", "cropped"])
+@pytest.mark.parametrize("written", [8, 12])
+def test_exports_of_one_height_stream(kind: str, written: int) -> None:
+    stream = csdfgen.plan_stream(exported(kind, written), backend="numpy")
+    rows = np.random.default_rng(0).random((1, 2, 332, 6), np.float32)
+    found = [each for one in runtime.compile(stream).stream(rows) for each in one.values()]
+    (wanted,) = reference(exported(kind, 332), {"x": rows}).values()
+    np.testing.assert_allclose(np.concatenate(found, 2), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_runs_at_another_height_does_as_its_file_says() -> None:
+    """An image is resized to the height of the file; only a stream has one of its own."""
+    x = np.random.default_rng(0).random((1, 2, 24, 6), np.float32)
+    net = csdfgen.load(exported("segmented", 12), shapes={"x": x.shape})
+    assert net.outputs[0].tensor is not None and net.outputs[0].tensor.rows == 12
+    stream = csdfgen.plan_stream(exported("segmented", 12), shapes={"x": x.shape}, backend="numpy")
+    assert sum(one["conv3"].shape[2] for one in runtime.compile(stream).stream(x)) == 24
+
+
+@pytest.mark.parametrize(
+    ("op_type", "why"),
+    [
+        (
+            "Slice",
+            "keeps rows 0 to 3 of 7, and it is not known which of 960; export the model with",
+        ),
+        ("Resize", "has a size of 3 for 7 rows, and none for 960"),
+        ("Reshape", "has a size of 12 for 1 rows, and none for 137"),
+    ],
+)
+def test_constants_that_may_not_follow_the_height_are_refused(op_type: str, why: str) -> None:
+    graph = Graph()
+    x = graph.input("x", (1, 2, 7, 6))
+    size, zeros = (graph.constant(np.array(one, np.int64)) for one in ([1, 2, 3, 6], [0, 0, 0, 0]))
+    if op_type == "Reshape":
+        x = graph.node("MaxPool", x, kernel_shape=[7, 1], strides=[7, 1])
+        size = graph.constant(np.array([1, 12], np.int64))
+    operands = {"Slice": [zeros, size], "Resize": ["", "", size], "Reshape": [size]}[op_type]
+    y = graph.node(op_type, x, *operands)
+    with pytest.raises(CsdfgenError, match=why):
+        csdfgen.plan_stream(graph.model(graph.node("Relu", y), checked=False), backend="numpy")
+
+
 def test_a_height_that_the_network_does_not_take_is_refused() -> None:
     with pytest.raises(
         CsdfgenError, match=r"of 102 rows do not fit, those of 104 do: .* cannot be joined"
