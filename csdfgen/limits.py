@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from csdfgen.errors import CsdfgenError, ModelError, option
@@ -60,6 +61,11 @@ class Budget:
     def __init__(self) -> None:
         self._taken: dict[Kind, int] = {}
 
+    @cached_property
+    def _available(self) -> int:
+        """What the machine has: asked once, as totals are compared with it, and tensors are thousands."""
+        return read_available_bytes()
+
     def taken(self, kind: Kind) -> int:
         """How many were asked for until now."""
         return self._taken.get(kind, 0)
@@ -80,7 +86,7 @@ class Budget:
         needed, free = total * kind.each, 0
         if total > kind.most + more:
             limit = f"at most {kind.most + more:,} are supported"
-        elif needed <= _LITTLE or needed <= (free := read_available_bytes()):
+        elif needed <= _LITTLE or needed <= (free := self._available):
             self._taken[kind] = total
             return
         else:

@@ -51,7 +51,8 @@ def topological_order(graph: CsdfGraph) -> list[int]:
     while len(order) < len(tangled):
         left = {actor: waits[actor].difference(order) for actor in waits.keys() - order}
         order += sort_topologically(left)  # actors before a cycle are kept
-        first = next((actor for actor in tangled if actor not in {*order}), None)
+        placed = {*order}
+        first = next((actor for actor in tangled if actor not in placed), None)
         if first is not None:
             waits[first] = set()
     return order

@@ -484,11 +484,25 @@ def search_default(search: Search) -> None:
             part *= whole / found.bytes  # places may take more than the rows that are alive
         if found.bytes <= whole and found.seconds <= SLOWER * first.seconds:
             return
-        for rows in ("auto", search.lowest, "whole"):
-            search.rows(rows)
-        search.found += map(search.tight().rows, ("whole", "auto"))
+        tight = search.tight()
+        for made_by, rows in (
+            (search, "whole"),
+            (search, "auto"),
+            (tight, "whole"),
+            (tight, "auto"),
+        ):
+            if _is_promising(search, made_by.estimated(rows), made_by):
+                made = made_by.rows(rows)
+                search.found += () if made_by is search else (made,)
+        lowest = search.heights.rung([0] * len(search.heights.names))
+        tried = [(search.lowest, lowest.seconds)]
         for index in _spread(range(len(search.ladder)))[:_FEW]:
-            search.at(index)
+            rung = search.ladder[index]
+            tried.append((search.heights.rows(rung), rung.seconds))
+        for rows, seconds in tried:  # seconds alone mostly decide, bytes take longer
+            quick = Estimated(rows, 0, seconds)
+            if _is_promising(search, quick) and _is_promising(search, search.estimated(rows)):
+                search.rows(rows)
     elif has_comparison(search.prepared):
         if len(first.plan.order) <= _BRIEF:
             _replace(search, first, search.just_faster, search.near)
@@ -497,6 +511,25 @@ def search_default(search: Search) -> None:
         for one in islice(search.just_faster(first), 1):
             if one.bytes <= first.bytes and one.seconds < first.seconds * _EQUAL:
                 search.rows(one.rows)
+
+
+def _is_promising(search: Search, one: Estimated, made_by: Search | None = None) -> bool:
+    """Whether the plan with these estimates may be the one that `find_balanced` takes, and none made for the same goal is as
+    good by its own. made_by: the search that would make it, by default this one.
+    """
+    taken, options = find_balanced(search.found), (made_by or search).options
+    assert taken is not None
+    counted, most = read_only_bytes(search.prepared.network, options), whole_layer_bytes(taken.plan)
+    for made in search.found:
+        bound = lower_bound(made.plan)
+        alike = made.plan.options.goal == options.goal and made.seconds <= one.seconds / _EQUAL
+        if alike and 0 < bound + counted <= _NEAR * one.bytes:  # rough bounds are within a percent
+            return False
+    if taken.bytes > most:
+        return size_key(one) < size_key(taken)
+    weight = weigh_plan(taken.plan)
+    beside = weight - taken.bytes
+    return one.bytes <= most and (one.bytes + beside) * one.seconds < weight * taken.seconds
 
 
 def search_front(search: Search) -> None:

@@ -403,6 +403,28 @@ def test_the_default_takes_no_more_than_whole_layers(chain: Network) -> None:
     assert calls == ["auto", made.options.rows], "lower where it takes more"
 
 
+@pytest.mark.parametrize("part", [0.05, 0.6, 0.99])
+def test_heights_that_would_not_be_taken_get_no_plan(
+    chain: Network, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    """The plan is that of a search that makes all plans, of which fewer are made where estimates exclude the others."""
+    whole = int(part * plan_of(chain, PlanOptions(rows="auto")).total_bytes)
+
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        calls.append((phased.options.rows, phased.options.goal))
+        made = plan_once(prepared, phased)
+        return replace(made, figures={**made.figures, "whole_layer_live": whole})
+
+    calls: list[tuple[str, str]] = []
+    monkeypatch.setattr(search, "fit_whole_layers", lambda *given: None)
+    made, few = choose_plan(chain, PlanOptions(), planner), len(calls)
+    calls.clear()
+    monkeypatch.setattr(search, "_is_promising", lambda *given: True)
+    best = choose_plan(chain, PlanOptions(), planner)
+    assert (made.options.rows, made.total_bytes) == (best.options.rows, best.total_bytes)
+    assert few < len(calls)
+
+
 @needs_compiler
 def test_many_equal_peaks_of_heavy_layers_are_within_whole_layers() -> None:
     """Every block peaks alike, and its weights are far more than what lower slabs save: they are found at once."""
