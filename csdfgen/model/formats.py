@@ -73,6 +73,11 @@ class Stored:
         """The format of a result."""
         return self.outputs[output] if output < len(self.outputs) else None
 
+    @property
+    def is_bfloat16(self) -> bool:
+        """Whether nothing but results is rounded, to bfloat16."""
+        return not self.applied and {*self.inputs, *self.outputs} <= {BFLOAT16, None}
+
 
 ARITHMETIC: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
 """Stored type -> accumulator, for types with sums in another type: sums in float16 would lose precision, and numpy's float16 is

@@ -133,7 +133,8 @@ def _joined_faults(before: Network, merged: Layer, parts: Sequence[Layer]) -> It
             f"{_listed(onnx_nodes(*parts))} is wanted"
         )
     for part in parts:
-        if part.stored is not None or part.epilogue or part.guards != merged.guards:
+        rounds = part.stored is not None and not part.stored.is_bfloat16
+        if rounds or part.epilogue or part.guards != merged.guards:
             yield f"does not round, apply or depend on what '{part.name}' does"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from csdfgen.model.formats import BFLOAT16, FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Node, Shape
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.formulas import Match, Operation, Search
@@ -22,8 +23,8 @@ _INPUTS_OF_FILES = {"Clip": ("min", "max")}
 
 def fuse_functions(network: Network) -> Network:
     """The network with every function of one tensor that several layers compute as one layer, which has the name and
-    the output of their last one. Layers that store integers stay: they round between the steps. Raises
-    BrokenRewritingError if the rewriting does not keep its conditions.
+    the output of their last one. Layers that store integers stay: they round between the steps. Of layers that store
+    bfloat16, the function is rounded once. Raises BrokenRewritingError if the rewriting does not keep its conditions.
     """
     search = Search(_Layers(network))
     made: dict[int, Layer] = {}
@@ -62,7 +63,10 @@ def _in_order(network: Network, match: Match) -> list[Layer]:
 def _layer(network: Network, last: Layer, parts: Sequence[Layer], match: Match) -> Layer | None:
     """The layer that stands for parts, None where it would not make the same tensor."""
     x = network.tensors[match.values["x"]]
-    if x.dtype not in FLOATS or any(part.guards != last.guards for part in parts):
+    wide, made = replace(x, format=FLOAT32) if x.format == BFLOAT16 else x, last.outputs
+    if wide.dtype not in FLOATS or any(part.guards != last.guards for part in parts):
+        return None
+    if any((part.stored is None) != (wide is x) for part in parts):
         return None
     settings, constants = match.settings, list[np.ndarray]()
     if match.function.constants:
@@ -75,18 +79,28 @@ def _layer(network: Network, last: Layer, parts: Sequence[Layer], match: Match) 
             return None
         constants = [
             np.broadcast_to(one.reshape(one.shape[-len(shape) :]), shape).astype(
-                x.dtype, copy=False
+                wide.dtype, copy=False
             )
             for one in given
         ]
         settings = {"axis": min(axes), "epsilon": float(epsilon.reshape(()))}
     operator = OPERATORS[match.function.kind]
     node = Node(
-        last.name, operator.op_type, operator.since, settings, (x, *constants), (last.output.name,)
+        last.name,
+        operator.op_type,
+        operator.since,
+        settings,
+        (wide, *constants),
+        (last.output.name,),
     )
     layer = operator.build(node)
-    if layer.outputs != last.outputs:
+    if wide is not x:
+        made = tuple(replace(tensor, format=FLOAT32) for tensor in made)
+    if layer.outputs != made:
         return None
+    if wide is not x:
+        inputs, stored = (x, *layer.inputs[1:]), Stored((BFLOAT16,), (BFLOAT16,))
+        layer = replace(layer, inputs=inputs, outputs=last.outputs, stored=stored)
     return replace(layer, onnx_nodes=onnx_nodes(*parts), guards=last.guards)
 
 
@@ -105,7 +119,9 @@ class _Layers:
 
     def made(self, name: str) -> Operation | None:
         layer = self.network.producer.get(name)
-        if layer is None or layer.stored is not None or layer.epilogue or len(layer.outputs) > 1:
+        if layer is None or layer.epilogue or len(layer.outputs) > 1:
+            return None
+        if layer.stored is not None and not layer.stored.is_bfloat16:
             return None
         operands: list[str | np.ndarray] = []
         for position, tensor in enumerate(layer.inputs):

@@ -438,7 +438,7 @@ bound: the last part of a line is not counted
 lost: the scores are not capped
 - if (step->cap != 0.0f)
 + if (step->cap < 0.0f)
-# csdfgen/backends/native/c/standardize.c standardize_of
+# csdfgen/backends/native/c/standardize.h standardize_of
 bound: the tail of a plane does not count
 - for (; p < pixels; p++, at += apart) {
 + for (; p < pixels - 1; p++, at += apart) {

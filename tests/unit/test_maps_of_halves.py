@@ -1,5 +1,5 @@
-"""Pools, elementwise layers and products of two maps of bfloat16 and float16: float32's results, rounded once, to the bit,
-whatever the slabs, the threads and the processor.
+"""Pools, elementwise layers, normalizations and products of two maps of bfloat16 and float16: float32's results, rounded
+once, to the bit, whatever the slabs, the threads and the processor.
 """
 
 from __future__ import annotations
@@ -50,17 +50,31 @@ MAPS = {
     "one a channel": of("Sub", (0, 1, 1)),
     "slopes": of("PRelu", (0, 1, 1)),
     "two maps": of("Add"),
+    "batch": of("BatchNormalization", (0,)),
 }
+NORMALIZATIONS = {"instance": of("InstanceNormalization", (0,))}
+LOOPS = {
+    "absolute": of("Abs"),
+    "negative": of("Neg"),
+    "exp": of("Exp"),
+    "reciprocal": of("Reciprocal"),
+    "add": of("Add", (0, 17, 13)),
+    "multiply": of("Mul", (0, 17, 1)),
+}
+WORDS = {"instance": "standardize"}
+KINDS = POOLS | MAPS | NORMALIZATIONS | LOOPS
 FORMS = pytest.mark.parametrize("form", ["bfloat16", "float16"])
 
 
 def model_of(
     form: str, layer: Layer, shape: tuple[int, ...], values: np.ndarray
 ) -> onnx.ModelProto:
-    """The layer, with its input as other operand if it takes two, and a Clip behind it unless it is an activation."""
+    """The layer, with its input as other operand if it takes two, and a Clip behind what has one in its kernel."""
     kind, attributes, constant = layer
-    clipped = bool(constant) or kind == "Add" or "Pool" in kind
-    given = ["x", *["x"] * (kind == "Add"), *["w"] * bool(constant)]
+    two = kind == "Add" and not constant
+    clipped = two or "Pool" in kind or constant in ((1,), (0, 1, 1))
+    parameters = {"BatchNormalization": 4, "InstanceNormalization": 2}.get(kind, 1)
+    given = ["x", *["x"] * two, *["w"] * (parameters if constant else 0)]
     nodes = [helper.make_node(kind, given, ["c" if clipped else "y"], **attributes)]
     if clipped:
         nodes.append(helper.make_node("Clip", ["c", "low", "high"], ["y"]))
@@ -74,17 +88,18 @@ def model_of(
 @FORMS
 @on_each_machine
 @pytest.mark.parametrize("channels", [3, 37, 64])
-@pytest.mark.parametrize("name", [*POOLS, *MAPS])
+@pytest.mark.parametrize("name", KINDS)
 def test_bits_are_those_of_rounded_float32(
     name: str, channels: int, machine: str, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 100)
-    layer, shape = (POOLS | MAPS)[name], (2, channels, 17, 13)
+    layer, shape = KINDS[name], (2, channels, 17, 13)
     rng = np.random.default_rng(channels)
     x = rng.standard_normal(shape).astype(form)
     x[0, 0, 3, 3], x[1, -1, 4, 4] = np.inf, np.nan
     size = tuple(n or channels for n in layer[2] or ())
     values = rng.standard_normal(size).astype(form).astype(np.float32)
+    values = np.abs(values) if name == "batch" else values
     kernels = NativeKernels(load(MACHINES[machine]))
     wide = csdfgen.load(model_of("float32", layer, shape, values))
     plan = csdfgen.plan(wide, backend="native", kernels=kernels)
@@ -94,11 +109,39 @@ def test_bits_are_those_of_rounded_float32(
     for rows in (1, 3, "whole"):
         plan = csdfgen.plan(network, rows=rows, backend="native", kernels=kernels)
         made = {one.kernel for one in lower(plan, kernels).instructions}
-        word = "pool" if name in POOLS else "map"
-        assert f"{word}_{type_suffix(np.dtype(form))}_of" in made, made
+        words = dict.fromkeys(POOLS, "pool") | dict.fromkeys(MAPS, "map") | WORDS
+        kernel = f"{words.get(name, name)}_{type_suffix(np.dtype(form))}"
+        assert kernel + "_of" * (name not in LOOPS) in made, made
         for threads in (1, 2):
             y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
             np.testing.assert_array_equal(y.astype(np.float32), want.astype(np.float32))
+
+
+@FORMS
+@on_each_machine
+def test_lines_and_a_divisor_of_several_rows(machine: str, form: str) -> None:
+    """The divisor is widened once for all rows that it meets."""
+    x = np.random.default_rng(0).standard_normal((1, 6, 77)).astype(form)
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "w"], ["n"], axis=-1),
+        helper.make_node("ReduceMax", ["n", "axes"], ["m"]),
+        helper.make_node("Div", ["n", "m"], ["y"]),
+    ]
+    kernels, found = NativeKernels(load(MACHINES[machine])), []
+    for one in ("float32", form):
+        name = getattr(TensorProto, one.upper() if one != "float32" else "FLOAT")
+        constants = {"w": x[0, 0].astype(one), "axes": np.array([2])}
+        network = csdfgen.load(graph_of(nodes, x.shape, name, name, constants))
+        for backend in ("numpy", "native"):
+            chosen = kernels if backend == "native" else None
+            plan = csdfgen.plan(network, backend=backend, kernels=chosen)
+            made = Executable(plan, kernels=chosen)({"x": x.astype(one)})["y"]
+            found.append(made.astype(np.float64))
+    assert f"normalize_{type_suffix(np.dtype(form))}_of" in {
+        step.kernel for step in lower(plan, kernels).instructions
+    }
+    for y in found:
+        np.testing.assert_allclose(y, found[0], rtol=0.02, atol=0.02)
 
 
 @FORMS

@@ -17,7 +17,13 @@ from csdfgen.backends.native.bound import NativeBound, moves
 from csdfgen.backends.native.build import sources_digest
 from csdfgen.backends.native.families import AS_ESTIMATED, Family, list_variants, match_family
 from csdfgen.backends.native.library import Library, load
-from csdfgen.backends.native.strided import Loop, fuse_loops, translate_call
+from csdfgen.backends.native.strided import (
+    Loop,
+    compute_in_halves,
+    fuse_loops,
+    name_results,
+    translate_call,
+)
 from csdfgen.backends.native.structures import kernel_structure
 from csdfgen.backends.native.threads import Team
 from csdfgen.backends.native.turns import Bodies, locate_step, lower_turns, run_family
@@ -177,7 +183,8 @@ class NativeKernels:
             for one, family in _parts(step, self._family):
                 if family is None:
                     calls = self._calls.calls_of(one, constants.memory)
-                    found += self._translated(calls, constants)
+                    made = self._translated(compute_in_halves(calls, constants.memory), constants)
+                    found += made if one.layer.stored is None else name_results(made)
                 else:
                     found += self._lowered(one, family, constants)
         except PlanError as error:

@@ -27,7 +27,7 @@ from csdfgen.backends.native.structures import (
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
-from csdfgen.program.steps import Call
+from csdfgen.program.steps import Call, Memory
 
 RANK = constant("CSDF_RANK")
 Strided = structure("csdf_strided").record
@@ -92,6 +92,77 @@ def translate_call(call: Call, constants: Constants) -> list[Loop]:
         where = None if places is None else constants.array(places)
         found.append(Loop(one.kernel, one.dims, a, b, c, out, count, where, *steps))
     return found
+
+
+def name_results(made: Sequence[Instruction]) -> list[Instruction]:
+    """Instructions of which those that round to bfloat16 store what was computed, in place of any numbers."""
+    names = {"from_f32_to_bf16": "from_results_to_bf16"}
+    return [one._replace(kernel=names.get(one.kernel, one.kernel)) for one in made]
+
+
+def compute_in_halves(calls: Sequence[Call], memory: Memory) -> Sequence[Call]:
+    """Calls that widen operands of two bytes, apply one ufunc and round what it made, over and over, as that ufunc on what is
+    stored, whose kernels widen and round on the way; any others as they are. memory: of all that is no constant.
+    """
+    found: list[Call] = []
+    wide: list[tuple[np.ndarray, np.ndarray]] = []  # values, and what they still are the values of
+    for (function, arguments), after in zip(calls, [*calls[1:], None], strict=True):
+        if function is np.copyto and len(arguments) == 3:
+            values, stored, _ = arguments
+            if found and values is found[-1][1][-1]:
+                wide = _apart_from(stored, _apart_from(values, wide))
+            else:
+                wide = [*_apart_from(values, wide), (values, stored)]
+            continue
+        made = None
+        if _is_elementwise(function) and after is not None:
+            made = _on_halves(arguments, after, wide, memory)
+        if made is None:
+            return calls
+        found.append((function, made))
+    return found if found and len(calls) > len(found) else calls
+
+
+def _apart_from(written: np.ndarray, wide: list[tuple[np.ndarray, np.ndarray]]) -> list[Any]:
+    return [pair for pair in wide if not any(np.may_share_memory(written, one) for one in pair)]
+
+
+def _on_halves(
+    arguments: Sequence[Any],
+    after: Call,
+    wide: Sequence[tuple[np.ndarray, np.ndarray]],
+    memory: Memory,
+) -> tuple[Any, ...] | None:
+    """The arguments of a ufunc on what is stored. after: what rounds its result. wide: what values are widened from."""
+    function, given = after
+    if function is not np.copyto or given[1] is not arguments[-1] or given[1].dtype != np.float32:
+        return None
+    out, operands = given[0], []
+    for one in arguments[:-1]:
+        found = next((stored for values, stored in wide if values is one), one)
+        if found is one and isinstance(one, np.ndarray):
+            found = one.astype(out.dtype)
+            changed = not np.array_equal(found.astype(one.dtype), one)
+            if changed or any(np.may_share_memory(one, pool) for pool in memory.values()):
+                return None
+        operands.append(found)
+    arrays = [one for one in operands if isinstance(one, np.ndarray)]
+    apart = all(_is_same(one, out) or not np.may_share_memory(one, out) for one in arrays)
+    alike = {one.dtype for one in (*arrays, out)} == {out.dtype} and out.dtype.itemsize == 2
+    return (*operands, out) if alike and apart else None
+
+
+def _is_elementwise(function: Callable[..., Any]) -> bool:
+    if isinstance(function, np.ufunc):
+        return function is not np.matmul
+    return function in (primitives.maximum, primitives.minimum, primitives.negative)
+
+
+def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
+    """Whether two arrays are the same elements."""
+    return one.__array_interface__["data"] == two.__array_interface__["data"] and (
+        (one.shape, one.strides) == (two.shape, two.strides)
+    )
 
 
 def translate_calls(calls: Sequence[Call], constants: Constants) -> list[Instruction]:

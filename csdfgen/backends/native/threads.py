@@ -19,6 +19,7 @@ from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floa
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.byte_multiplication import TO_BYTES, TO_SHIFTED, best_way
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
+from csdfgen.backends.native.families.maps import SCALE
 from csdfgen.backends.native.families.winograd import (
     POINTS,
     WIDE,
@@ -369,6 +370,8 @@ def _map(kernel: str, step: Any, share: _Share, constants: Constants) -> list[An
     if unit == 1:
         read = _FLOAT if step.operation == QUANTIZE else 1
         written = _FLOAT if step.operation == DEQUANTIZE else 1
+    factor = _FLOAT if step.operation == SCALE and unit > 1 else read
+    sizes = read, factor, factor
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
         operands = [
             one
@@ -376,16 +379,16 @@ def _map(kernel: str, step: Any, share: _Share, constants: Constants) -> list[An
             else one._replace(
                 rows=_shifted(
                     one.rows,
-                    start * (one.stride * unit if by_columns else one.channels * read),
+                    start * (one.stride * unit if by_columns else one.channels * size),
                     constants,
                 )
             )
-            for one in step.operands
+            for one, size in zip(step.operands, sizes, strict=True)
         ]
         shift = start * (step.stride * unit if by_columns else written)
         part = step._replace(operands=tuple(operands), out=_shifted(step.out, shift, constants))
-        size = {"columns" if by_columns else "channels": stop - start}
-        found.append(part._replace(**size))
+        count = {"columns" if by_columns else "channels": stop - start}
+        found.append(part._replace(**count))
     return found
 
 
@@ -477,7 +480,9 @@ def _blocks(channels: int, parts: int, size: int = PANEL) -> list[tuple[int, int
 def _lines(kernel: str, step: Any, share: _Share, constants: Constants) -> list[Any]:
     """Rows, of which each is computed by itself."""
     each = (
-        step.lines * step.size if kernel == "normalize_of" else step.blocks * step.size * step.inner
+        step.lines * step.size
+        if kernel.startswith("normalize")
+        else step.blocks * step.size * step.inner
     )
     parts = min(step.count, share(step.count * each * _POWERS))
     return [
@@ -665,9 +670,12 @@ _SPLITS: dict[str, Callable[[str, Any, _Share, Constants], list[Any]]] = {
     **dict.fromkeys(("pool_of", "pool_bf16_of", "pool_f16_of", "pool_bytes_of"), _pool),
     **dict.fromkeys(("average_bytes_of", "average_integers_of"), _pool),
     **dict.fromkeys(("sum_bytes_of", "sum_values_of", "sum_integers_of"), _sum),
-    **dict.fromkeys(("normalize_of", "softmax_of", "softmax_bytes_of"), _lines),
+    **dict.fromkeys(
+        ("normalize_of", "normalize_bf16_of", "normalize_f16_of", "softmax_of", "softmax_bytes_of"),
+        _lines,
+    ),
     "move": _moved,
-    "standardize_of": _standardized,
+    **dict.fromkeys(("standardize_of", "standardize_bf16_of", "standardize_f16_of"), _standardized),
     **dict.fromkeys(("multiply_of", "matrices_bf16_of", "matrices_f16_of"), _multiplied),
     "multiply_bytes_of": _multiplied_bytes,
     "contract_of": _contracted,

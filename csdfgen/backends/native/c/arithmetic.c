@@ -1,7 +1,7 @@
 /* Arithmetic and comparisons: csdf_OPERATION_TYPE, out = operation(a, b).
  *
  * Integers wrap; what is divided by zero is zero. Minima and maxima hand on what is not a number.
- * float16 is computed in float and rounded.
+ * float16 and bfloat16 are computed in float and rounded.
  */
 #include "elements.h"
 
@@ -14,6 +14,7 @@
 
 #define FLOATS(kind, name, in_float, in_double) \
     CSDF_F16(kind, name, in_float) \
+    CSDF_BF16(kind, name, in_float) \
     CSDF_F32(kind, name, in_float) \
     CSDF_F64(kind, name, in_double)
 #define FLOAT(kind, name, expression) FLOATS(kind, name, expression, expression)

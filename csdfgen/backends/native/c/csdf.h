@@ -312,6 +312,10 @@ typedef struct csdf_normalize_step {
 
 void csdf_normalize(const csdf_normalize_step *step);
 
+/* The same of bfloat16, or float16; scale and bias are floats. */
+void csdf_normalize_bf16(const csdf_normalize_step *step);
+void csdf_normalize_f16(const csdf_normalize_step *step);
+
 /* Maps of several rows, whose channels are normalized over all rows of an image: (a - mean) / sqrt(variance + epsilon) * scale
  * + bias, then the activation; without `centre` mean is 0. Channels [first, last) of `channels`; `group` neighbours share a
  * mean, and are all among these. first is a multiple of CSDF_PANEL.
@@ -333,6 +337,10 @@ typedef struct csdf_standardize_step {
 } csdf_standardize_step;
 
 void csdf_standardize(const csdf_standardize_step *step);
+
+/* The same of maps of bfloat16, or float16; scale, bias and the workspace have floats. */
+void csdf_standardize_bf16(const csdf_standardize_step *step);
+void csdf_standardize_f16(const csdf_standardize_step *step);
 
 /* Softmax of lines: rows of `blocks` times `size` times `inner` floats, in each block `inner` lines of `size` floats that
  * are `inner` floats apart.
@@ -374,7 +382,7 @@ typedef struct csdf_map_step {
 void csdf_map(const csdf_map_step *step);
 
 /* The same of maps of bfloat16, or float16: operands and the output have elements of two bytes, computed with as floats and
- * rounded once. No sums of more than two operands; activations up to CSDF_LEAKY, others of a copy alone. */
+ * rounded once; factors and shifts of CSDF_SCALE are floats. No sums of more than two operands; activations up to CSDF_LEAKY, others of a copy alone. */
 void csdf_map_bf16(const csdf_map_step *step);
 void csdf_map_f16(const csdf_map_step *step);
 
@@ -767,9 +775,13 @@ void csdf_matrices_bf16_of(const void *step);
 void csdf_matrices_f16_of(const void *step);
 void csdf_multiply_bytes_of(const void *step);
 void csdf_normalize_of(const void *step);
+void csdf_normalize_bf16_of(const void *step);
+void csdf_normalize_f16_of(const void *step);
 void csdf_softmax_of(const void *step);
 void csdf_softmax_bytes_of(const void *step);
 void csdf_standardize_of(const void *step);
+void csdf_standardize_bf16_of(const void *step);
+void csdf_standardize_f16_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_recurrent_bytes_of(const void *step);
 void csdf_map_of(const void *step);

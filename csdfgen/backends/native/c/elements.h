@@ -7,6 +7,7 @@
 #ifndef CSDF_ELEMENTS_H
 #define CSDF_ELEMENTS_H
 
+#include "simd.h"
 #include "strided.h"
 
 #define CSDF_AT(type, at) (*(const type *)(const void *)(at))
@@ -78,8 +79,61 @@
         } \
     }
 
-#define CSDF_F16(kind, name, expression) \
-    kind(name##_f16, csdf_f16, float, csdf_from_f16, csdf_f16, csdf_to_f16, expression)
+/* Elements of two bytes are computed in floats, a few at a time on the stack: compilers make no vectors of conversions. */
+enum { CSDF_FEW = CSDF_LANES > 1 ? 64 : 8 };
+
+#define CSDF_FEW_OF(half, store) \
+    CSDF_INLINE void csdf_widen_##half(const void *from, ptrdiff_t n, float *few) \
+    { \
+        csdf_##half some[CSDF_FEW]; \
+        if (n < CSDF_FEW) \
+            from = memcpy(memset(some, 0, sizeof some), from, (size_t)n * sizeof *some); \
+        for (int k = 0; k < CSDF_FEW; k += CSDF_LANES) \
+            csdf_store(few + k, csdf_load_##half((const csdf_##half *)from + k)); \
+    } \
+    CSDF_INLINE void csdf_narrow_##half(const float *few, ptrdiff_t n, void *to) \
+    { \
+        csdf_##half some[CSDF_FEW], *at = n < CSDF_FEW ? some : to; \
+        for (int k = 0; k < CSDF_FEW; k += CSDF_LANES) \
+            store(at + k, csdf_load(few + k)); \
+        if (n < CSDF_FEW) \
+            memcpy(to, some, (size_t)n * sizeof *some); \
+    }
+CSDF_FEW_OF(f16, csdf_store_f16)
+CSDF_FEW_OF(bf16, csdf_round_bf16)
+
+#define CSDF_BINARY_HALVES(name, half, expression) \
+    CSDF_KERNEL(name##_##half) \
+    { \
+        const ptrdiff_t size = sizeof(csdf_##half); \
+        if (l->sa == size && l->so == size && (l->sb == size || l->sb == 0)) { \
+            float one[CSDF_FEW], two[CSDF_FEW]; \
+            for (int k = 0; k < CSDF_FEW; k++) \
+                two[k] = csdf_from_##half(CSDF_AT(csdf_##half, l->b)); \
+            for (ptrdiff_t i = 0; i < l->n; i += CSDF_FEW) { \
+                csdf_widen_##half(l->a + i * size, l->n - i, one); \
+                if (l->sb) \
+                    csdf_widen_##half(l->b + i * size, l->n - i, two); \
+                for (int k = 0; k < CSDF_FEW; k++) { \
+                    const float x = one[k], y = two[k]; \
+                    (void)y; \
+                    one[k] = (expression); \
+                } \
+                csdf_narrow_##half(one, l->n - i, l->out + i * size); \
+            } \
+            return; \
+        } \
+        for (ptrdiff_t i = 0; i < l->n; i++) { \
+            const float x = csdf_from_##half(CSDF_AT(csdf_##half, l->a + i * l->sa)), \
+                        y = csdf_from_##half(CSDF_AT(csdf_##half, l->b + i * l->sb)); \
+            (void)y; \
+            CSDF_TO(csdf_##half, l->out + i * l->so) = csdf_to_##half(expression); \
+        } \
+    }
+#define CSDF_UNARY_HALVES CSDF_BINARY_HALVES /* no function has y */
+
+#define CSDF_F16(kind, name, expression) kind##_HALVES(name, f16, expression)
+#define CSDF_BF16(kind, name, expression) kind##_HALVES(name, bf16, expression)
 #define CSDF_F32(kind, name, expression) \
     kind(name##_f32, float, float, CSDF_AS_IT_IS, float, CSDF_AS_IT_IS, expression)
 #define CSDF_F64(kind, name, expression) \

@@ -71,6 +71,7 @@ static inline float tanh_f(float x)
 
 #define FUNCTION(name, in_float, in_double) \
     CSDF_F16(CSDF_UNARY, name, in_float) \
+    CSDF_BF16(CSDF_UNARY, name, in_float) \
     CSDF_F32(CSDF_UNARY, name, in_float) \
     CSDF_F64(CSDF_UNARY, name, in_double)
 #define LIBRARY(name, function) FUNCTION(name, function##f(x), function(x))

@@ -105,11 +105,13 @@ typedef struct line {
     csdf_activation activation;
 } line;
 
-/* Operands that are numbers are in `number`. */
-#define GET(k, c) (l->unit[k] ? TAKE(l->in[k] + (c)) : number[k])
-#define GET_SOME(k, c, n) (l->unit[k] ? TAKE_SOME(l->in[k] + (c), (n)) : number[k])
+/* Operands that are numbers are in `number`; those behind the first are floats where they are `wide`. */
+#define AS_FLOATS(k, c) ((const float *)(const void *)l->in[k] + (c))
+#define GET(k, c, wide) (!l->unit[k] ? number[k] : k && wide ? csdf_load(AS_FLOATS(k, c)) : TAKE(l->in[k] + (c)))
+#define GET_SOME(k, c, n, wide) \
+    (!l->unit[k] ? number[k] : k && wide ? csdf_load_some(AS_FLOATS(k, c), n) : TAKE_SOME(l->in[k] + (c), n))
 
-#define LINE(name, many, expression) \
+#define LINE(name, many, wide, expression) \
     static void name(const line *l) \
     { \
         csdf_v number[3] = {csdf_splat(0.0f), csdf_splat(0.0f), csdf_splat(0.0f)}; \
@@ -118,28 +120,28 @@ typedef struct line {
         ptrdiff_t i = 0; \
         for (int k = 0; k < many; k++) \
             if (!l->unit[k]) \
-                number[k] = csdf_splat(FLOAT_OF(*l->in[k])); \
+                number[k] = csdf_splat(k && wide ? *AS_FLOATS(k, 0) : FLOAT_OF(*l->in[k])); \
         for (; i + CSDF_LANES <= n; i += CSDF_LANES) { \
-            const csdf_v a = GET(0, i), b = many > 1 ? GET(1, i) : a, c = many > 2 ? GET(2, i) : a; \
+            const csdf_v a = GET(0, i, wide), b = many > 1 ? GET(1, i, wide) : a, c = many > 2 ? GET(2, i, wide) : a; \
             (void)b, (void)c; \
             GIVE(l->out + i, csdf_activated((expression), &by)); \
         } \
         if (i < n) { \
             const int rest = (int)(n - i); \
-            const csdf_v a = GET_SOME(0, i, rest), b = many > 1 ? GET_SOME(1, i, rest) : a, \
-                         c = many > 2 ? GET_SOME(2, i, rest) : a; \
+            const csdf_v a = GET_SOME(0, i, rest, wide), b = many > 1 ? GET_SOME(1, i, rest, wide) : a, \
+                         c = many > 2 ? GET_SOME(2, i, rest, wide) : a; \
             (void)b, (void)c; \
             GIVE_SOME(l->out + i, csdf_activated((expression), &by), rest); \
         } \
     }
 
-LINE(copy, 1, a)
-LINE(add, 2, a + b)
-LINE(subtract, 2, a - b)
-LINE(multiply, 2, a *b)
-LINE(divide, 2, a / b)
-LINE(scale, 3, a *b + c)
-LINE(leak, 2, csdf_leaking(a, b))
+LINE(copy, 1, 0, a)
+LINE(add, 2, 0, a + b)
+LINE(subtract, 2, 0, a - b)
+LINE(multiply, 2, 0, a *b)
+LINE(divide, 2, 0, a / b)
+LINE(scale, 3, 1, a *b + c)
+LINE(leak, 2, 0, csdf_leaking(a, b))
 
 static void map(const csdf_map_step *step)
 {

@@ -289,7 +289,11 @@ typedef uint16_t csdf_halves_at __attribute__((vector_size(2 * CSDF_LANES), alig
 
 CSDF_INLINE csdf_v csdf_load_bf16(const csdf_bf16 *at)
 {
+#if CSDF_LANES == 16 /* some compilers make five instructions of it */
+    return (csdf_v)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)at)), 16);
+#else
     return (csdf_v)(__builtin_convertvector(*(const csdf_halves_at *)(const void *)at, csdf_bits) << 16);
+#endif
 }
 
 CSDF_INLINE void csdf_store_bf16(csdf_bf16 *at, csdf_v x)

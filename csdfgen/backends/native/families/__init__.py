@@ -153,7 +153,7 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
     """The family of the twin on float32 of a layer. stored: the layer with its formats. Weights of two bytes that are packed
     once are not widened before that.
     """
-    if layer.op_type not in _FAMILIES or get_operator(layer).mode(layer) is Mode.ACCUMULATE:
+    if layer.op_type not in KERNELS or get_operator(layer).mode(layer) is Mode.ACCUMULATE:
         return None
     weights, packed = stored.constants.get(1), frozenset[int]()
     if weights is not None and weights.dtype in (np.float16, BFLOAT16.dtype):

@@ -75,14 +75,16 @@ class _Maps(Family):
 
     def in_halves(self, layer: Layer, dtype: str) -> Family | None:
         after = activation(layer.epilogue[0]) if layer.epilogue and self.own is None else None
-        if self.operation == SCALE or len(self.operands) > 2 or (after and after[0] > LEAKY):
-            return None  # factors, or what is computed between, would be rounded
-        if any(not np.array_equal(one, one.astype(dtype)) for one in layer.constants.values()):
-            return None
-        operands = tuple(
-            one if isinstance(one, int) else packing.aligned(one, dtype) for one in self.operands
-        )
-        halves = f"{type_suffix(np.dtype(dtype))}_"
+        several = len(self.operands) > 2 and self.operation != SCALE
+        if several or (after and after[0] > LEAKY):
+            return None  # what is computed between would be rounded
+        operands, halves = self.operands, f"{type_suffix(np.dtype(dtype))}_"
+        if self.operation != SCALE:
+            if any(not np.array_equal(one, one.astype(dtype)) for one in layer.constants.values()):
+                return None
+            operands = tuple(
+                one if isinstance(one, int) else packing.aligned(one, dtype) for one in operands
+            )
         return replace(self, operands=operands, halves=halves, repeated={})
 
     def takes(self, step: Step) -> bool:

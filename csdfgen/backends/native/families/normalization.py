@@ -18,7 +18,13 @@ from csdfgen.backends.native.families.common import (
     is_map,
     pixel,
 )
-from csdfgen.backends.native.structures import PANEL, Activation, instruction, structure
+from csdfgen.backends.native.structures import (
+    PANEL,
+    Activation,
+    instruction,
+    structure,
+    type_suffix,
+)
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
@@ -32,14 +38,20 @@ OF_MAPS = ("InstanceNormalization", "GroupNormalization")
 
 @dataclass(frozen=True, eq=False)
 class _Normalization(Family):
-    """size: elements that share a mean. parameters: scale and bias, one an element, or None."""
-
-    kernels = ("normalize_of",)
+    """size: elements that share a mean. parameters: scale and bias, one an element, or None. halves: see `pools`."""
 
     size: int
     centre: bool
     epsilon: float
     parameters: tuple[np.ndarray | None, ...]
+    halves: str = ""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (f"normalize_{self.halves}of",)
+
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        return replace(self, halves=f"{type_suffix(np.dtype(dtype))}_")
 
     def takes(self, step: Step) -> bool:
         x, out = step.inputs[0], step.outputs[0]
@@ -52,7 +64,8 @@ class _Normalization(Family):
             *(None if one is None else constants.weights(one) for one in self.parameters),
             constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows),
         )  # fmt: skip
-        return [instruction("normalize_of", made)]
+        (kernel,) = self.kernels
+        return [instruction(kernel, made)]
 
 
 def normalization(layer: Layer) -> Family | None:
@@ -77,10 +90,8 @@ def normalization(layer: Layer) -> Family | None:
 @dataclass(frozen=True, eq=False)
 class _Standardization(Family):
     """channels: of a pixel. group: that share a mean. each: whether parameters are numbers for elements. parameters: scale
-    and bias, one a channel, one an element of a map in the order of its rows, or None.
+    and bias, one a channel, one an element of a map in the order of its rows, or None. halves: see `pools`.
     """
-
-    kernels = ("standardize_of",)
 
     channels: int
     group: int
@@ -88,6 +99,14 @@ class _Standardization(Family):
     each: bool
     epsilon: float
     parameters: tuple[np.ndarray | None, ...]
+    halves: str = ""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (f"standardize_{self.halves}of",)
+
+    def in_halves(self, layer: Layer, dtype: str) -> Family | None:
+        return replace(self, halves=f"{type_suffix(np.dtype(dtype))}_")
 
     def takes(self, step: Step) -> bool:
         x, out = step.inputs[0], step.outputs[0]
@@ -112,7 +131,7 @@ class _Standardization(Family):
                 *(None if one is None else constants.weights(one) for one in self.parameters),
                 constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows), Ref(pad.pool, pad.offset),
             )  # fmt: skip
-            found.append(instruction("standardize_of", made))
+            found.append(instruction(self.kernels[0], made))
         return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.backends.native.families.common import FLOAT, Family, dense_strides
 from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.families.product import Product
-from csdfgen.backends.native.strided import translate_calls
+from csdfgen.backends.native.strided import name_results, translate_calls
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import match_rows
 from csdfgen.backends.numpy.parts import halve_step
@@ -32,9 +32,6 @@ VALUES = 1 << 16
 
 LEAST = 1 << 11
 """Bytes of values that are worth no further cut."""
-
-ROUNDED = {"from_f32_to_bf16": "from_results_to_bf16"}
-"""Kernels that store what was computed, in place of those of any numbers."""
 
 FEW = 4
 """Columns that are not cut further."""
@@ -156,10 +153,7 @@ class Widened(Family):
         return [
             *translate_calls(before, constants),
             *self.family.lower(inner, constants),
-            *(
-                one._replace(kernel=ROUNDED.get(one.kernel, one.kernel))
-                for one in translate_calls(after, constants)
-            ),
+            *name_results(translate_calls(after, constants)),
         ]
 
     def _parts(self, step: Step, room: int) -> list[Part]:
