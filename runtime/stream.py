@@ -26,12 +26,14 @@ import numpy as np
 
 from csdfgen.backends.registry import choose_backend
 from csdfgen.errors import InputError, ModelError
+from csdfgen.files import find_mapped_file, release_pages
 from csdfgen.lowering.program import Alike, Program, lower
 from csdfgen.lowering.segments import Segments
-from csdfgen.model.deferred import compute_array
+from csdfgen.model.deferred import compute_array, sources
 from csdfgen.model.describe import format_repr, mebibytes
 from csdfgen.model.network import Tensor
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import return_freed_memory
 from csdfgen.planning.streams import StreamPlan, count_held
 from csdfgen.program.instructions import KEEPER, Constants, view_bytes
 from csdfgen.program.steps import Backend
@@ -163,6 +165,7 @@ class _Packed:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = pack(*arrays)
+        release_pages(find_mapped_file(each) for one in given for each in sources(one))
         return found
 
 
@@ -181,7 +184,7 @@ class StreamProgram:
     """
 
     def __init__(self, plan: StreamPlan, threads: int = 1, kernels: Backend | None = None) -> None:
-        self.plan, self.lock = plan, Turn()
+        self.plan, self.lock, self._threads = plan, Turn(), threads
         self.kernels = (kernels or choose_backend(plan.options)).shared(threads)
         self._joined = plan.joined
         rows = plan.least + self._joined * plan.turn
@@ -242,9 +245,10 @@ class StreamProgram:
         token = KEEPER.set(self._packed)
         try:
             constants = constants or Constants(plan.pools)
-            return lower(plan, self.kernels, constants, alike, start)
+            return lower(plan, self.kernels, constants, alike, start, steps=self._threads > 1)
         finally:
             KEEPER.reset(token)
+            return_freed_memory()
 
     def _find_turns(self) -> Turns:
         one = self.segments

@@ -172,17 +172,20 @@ def lower(
     constants: Constants | None = None,
     alike: Alike | None = None,
     start: int = 0,
+    *,
+    steps: bool = True,
 ) -> Program:
     """The program of a plan. constants: to which those of the program are added, where several share them. alike: steps that
     were lowered with these constants, to which others are added. start: feeds of the first input that are done; nothing in
-    front of the last of them has instructions.
+    front of the last of them has instructions. steps: with the steps of layers, several times as large as their
+    instructions, by which threads divide these.
 
     Raises what the checker raises for a plan that is not sound; PlanError for a layer that the backend cannot compute,
     named with the reason, and for a step that it cannot compute in its workspace.
     """
     ensure_checked(plan)
     if constants is not None:
-        return _lowered(plan, kernels, constants, alike, start)
+        return _lowered(plan, kernels, constants, alike, start, steps)
     known = _KNOWN.setdefault(plan, WeakKeyDictionary())
     if kernels not in known:
         lowered = _KEPT[plan.options.weights]
@@ -252,11 +255,12 @@ def _lowered(
     constants: Constants,
     alike: Alike | None = None,
     start: int = 0,
+    steps: bool = True,
 ) -> Program:
     if KEEPER.get() is None and any(one.rate > 1 for one in plan.network.members):
         token = KEEPER.set(Once())
         try:
-            return _lowered(plan, kernels, constants, alike, start)
+            return _lowered(plan, kernels, constants, alike, start, steps)
         finally:
             KEEPER.reset(token)
     for layer in plan.conversion.network.layers:
@@ -311,7 +315,7 @@ def _lowered(
         else:
             pad = Scratchpad(ARENA, *plan.workspace(name, phase))
             step = addresses.step(work, phase, number, pad)
-            firings.append(step)
+            firings.append(step if steps else None)
             code.append(numbered(templates.lower(step)))
         image = work.phases[phase].image
         inside = work.layer.guards if work.layer is not None else ()

@@ -19,6 +19,7 @@ import runtime
 from csdfgen.backends.registry import load_backend
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.lowering.program import Feed
+from csdfgen.model.deferred import Deferred
 from csdfgen.planning.plan import Plan
 from runtime.bound import BoundProgram
 from runtime.kept_state import pack_state, unpack_state
@@ -326,6 +327,26 @@ def test_states_of_others_are_refused() -> None:
         frame.open(resume=state[:-1])
     with pytest.raises(InputError, match="of another program"):
         program("two_rates", "numpy").open(resume=state)
+
+
+def test_a_stream_keeps_no_steps_and_reads_no_weights_to_compare_heights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory is that of instructions and packed weights; a scaled weight is computed when it is packed alone."""
+    scales = {name: np.full(16, 2, np.float32) for name in ("scale", "shift", "mean", "var")}
+    w = np.random.default_rng(0).standard_normal((16, 3, 7, 7)).astype(np.float32)
+    text = """g (float[1,3,height,12] x) => (float[1,16,h,12] y) {
+        a = Conv <pads=[3,3,3,3]> (x, w)  y = BatchNormalization (a, scale, shift, mean, var) }"""
+    onnx.save(model(text, {"w": w, **scales}), tmp_path / "m.onnx")
+    plan = csdfgen.plan_stream(tmp_path / "m.onnx", shapes={"x": (1, 3, 64, 12)})
+    firings = runtime.compile(plan).segments.program.firings
+    assert {type(one) for one in firings} == {Feed, type(None)}
+
+    def computed(*given: Any) -> np.ndarray:
+        raise AssertionError("weights were computed")
+
+    monkeypatch.setattr(Deferred, "__array__", computed)
+    assert plan.read_network(96).inputs[0].rows == 96
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
