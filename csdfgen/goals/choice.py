@@ -40,6 +40,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, STREAM_OPTIONS, PlanOptions, keywords
 from csdfgen.model.units import format_size, format_time, parse_size
 from csdfgen.phases.heights import join_heights, least_auto_height
+from csdfgen.phases.streaming import find_stream_obstacle
 from csdfgen.planning.checker import annotate_plan
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan, Point
@@ -587,6 +588,10 @@ def _find_loops(
     )
     from csdfgen.planning.streams import find_stream
 
+    # a network of many layers is no tall image if it needs all rows at once; images of other heights take long to read
+    obstacle = None if options.policy == "loop" else find_stream_obstacle(network)
+    if obstacle is not None:
+        raise PlanError(str(obstacle))
     take, found = _target_of(options, kernels)[1], list[Point]()
     for goal in goals:
         stream = find_stream(network.at_height, replace(asked, goal=goal), kernels)

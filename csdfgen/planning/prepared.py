@@ -9,6 +9,7 @@ are computed once; everything that depends on heights is computed for each.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -157,8 +158,11 @@ class Phased:
 
 def use_spare_workspace(phased: Phased) -> Phased:
     """The same, whose plan spends some of all memory on workspace, if its options weigh all."""
-    weighed = phased.options.goal == "balanced" and phased.options.weighs_parameters
-    return replace(phased, terms=replace(phased.terms, spared=_SPARED)) if weighed else phased
+    if phased.options.goal != "balanced" or not phased.options.weighs_parameters:
+        return phased
+    made = copy(phased)  # with buffers and scratch that are known, which do not depend on it
+    object.__setattr__(made, "terms", replace(phased.terms, spared=_SPARED))
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from csdfgen.goals.choice import load_profile
 from csdfgen.model.options import PlanOptions
 from csdfgen.pages.layers import layer_lines
 from csdfgen.planning.plan import Plan
+from tests.builder import Graph
 from tests.emitted import Program
 from tests.native_steps import COMPUTED_BY, compiler_missing
 from tests.unit.test_emitted_streams import CASES
@@ -224,6 +226,24 @@ def test_reports_are_of_the_whole_image(name: str, tmp_path: Path) -> None:
     assert phases[0] == phases[1]
     assert f" of {HEIGHT + (name == 'with_skips') * 2:,} rows" in footprint(plan).span == plan.part
     assert not whole.part and footprint(whole).span == "a frame"
+
+
+def test_a_network_that_needs_all_rows_is_read_at_no_other_height(tmp_path: Path) -> None:
+    """Many layers of few rows have as many firings as a tall image."""
+    g = Graph(1)
+    x = g.input("x", (1, 4, 32, 64))
+    for operator in ("Relu", "Tanh", "Sigmoid"):
+        x = g.node(operator, x)
+    x = g.node("MatMul", g.constant(np.eye(32, dtype=np.float32)), x)
+    onnx.save(g.model(x), tmp_path / "mixer.onnx")
+    network = csdfgen.load(tmp_path / "mixer.onnx")
+    asked: list[int] = []
+    assert network.at_height is not None
+    given = replace(network, at_height=lambda rows: asked.append(rows) or network)
+    said: list[str] = []
+    plan = csdfgen.plan(given, backend="numpy", progress=lambda what, *of: said.append(what))
+    assert plan.turns is None and not asked
+    assert "needs all rows" in said[0]
 
 
 def test_a_network_in_memory_has_no_other_height() -> None:
