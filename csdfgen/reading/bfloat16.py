@@ -30,9 +30,11 @@ def widen_operation(
     operation: Operation, operands: Sequence[object], allowed: Signature | None
 ) -> Operation:
     """The operation on float32, with the operands and results that are stored as bfloat16. allowed: its schema."""
-    if operation.op_type in _MOVING:
-        return operation
     read = tuple(BFLOAT16 if _is_bfloat16(operand) else None for operand in operands)
+    mode = operation.attributes.get("mode")
+    nearest = operation.op_type == "Resize" and (mode is None or mode.s == b"nearest")
+    if operation.op_type in _MOVING or (nearest and not any(read[1:])):
+        return operation
     bound = (
         {"T"} if allowed is None else {allowed.variable(k) for k, form in enumerate(read) if form}
     )

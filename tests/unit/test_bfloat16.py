@@ -165,6 +165,15 @@ def test_operators_are_float32_s_rounded_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_bits_of_elements_that_are_repeated_stay(backend: str) -> None:
+    x = np.random.default_rng(0).integers(0, 2**16, (1, 4, 9, 11), np.uint16).view("bfloat16")
+    repeated = helper.make_node("Resize", ["x", "", "scales"], ["y"])
+    of, given = TensorProto.BFLOAT16, {"scales": np.array([1, 1, 2, 3], np.float32)}
+    y = run(graph_of([repeated], x.shape, of, of, given), x, backend)["y"].view(np.uint16)
+    np.testing.assert_array_equal(y[:, :, ::2, 1::3], x.view(np.uint16))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_relu_in_the_slab_changes_no_bit(backend: str) -> None:
     model = convert_to_bfloat16(onnx.shape_inference.infer_shapes(residual_classifier()))
     inputs = feeds(model)

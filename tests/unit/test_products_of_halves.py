@@ -19,6 +19,8 @@ import runtime
 from csdfgen.backends import registry
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
+from csdfgen.backends.native.families import match_family
+from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import pack_paired_conv_weights
@@ -325,6 +327,17 @@ def small(form: str) -> tuple[onnx.ModelProto, np.ndarray]:
     x = random(form, rng, 1, 16, 15, 14)
     x[:, :, :5] *= np.array(2**-17, form)  # subnormal numbers of float16
     return graph(form, nodes, x, given), x
+
+
+@FORMS
+def test_few_outputs_are_computed_in_vectors_along_sums(form: str) -> None:
+    rng = np.random.default_rng(0)
+    for outputs, suits in ((3, -1), (48, 0)):
+        given = {"w": random(form, rng, outputs, 64, 3, 3)}
+        node = helper.make_node("Conv", ["x", "w"], ["y"])
+        network = csdfgen.load(graph(form, [node], random(form, rng, 1, 64, 9, 9), given))
+        family = match_family(network.layers[0], Ways(bfloat16=0, float16=0))
+        assert isinstance(family, Widened) and family.suits == suits
 
 
 @FORMS

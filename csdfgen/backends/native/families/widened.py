@@ -69,9 +69,11 @@ class Widened(Family):
     def computed(self, ways: Ways, layer: str) -> Widened:
         """The same, its twin computed so, see `Convolution.computed`."""
         inner = self.family
+        suits = ways.float16 if self.stored.read(0) == FLOAT16 else ways.bfloat16
         if isinstance(inner, Convolution):
             inner = inner.computed(ways, layer)
-        suits = ways.float16 if self.stored.read(0) == FLOAT16 else ways.bfloat16
+            if not ways.exact and any(own.dots for own in inner.filters):
+                suits = -1  # vectors of pairs are along the outputs, of which there are few
         return replace(self, family=inner, suits=suits)
 
     @property
