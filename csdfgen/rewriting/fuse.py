@@ -44,7 +44,7 @@ WEIGHTED = frozenset({"Conv", "ConvTranspose"})
 NORMALIZATIONS = frozenset({"BatchNormalization", "InstanceNormalization", "GroupNormalization"})
 """Operators with a factor and an offset per channel."""
 
-PASSED_ON = frozenset({"Identity", "Dropout", "Pad"})
+PASSED_ON = frozenset({"Identity", "Dropout", "Pad", "Where"})
 """Operators that hand their input on as it is; a Pad, if it adds nothing."""
 
 
@@ -245,18 +245,31 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
 # Whole-network passes ----------------------------------------------------------------------------
 
 
+def _passed(layer: Layer) -> Tensor | None:
+    """The input that a layer passes on as it is."""
+    if layer.op_type not in PASSED_ON or any(layer.attributes.get("pads", ())):
+        return None
+    if layer.op_type != "Where":
+        return layer.inputs[0]
+    condition, out = layer.constants.get(0), layer.output
+    if condition is None or condition.all() != condition.any():
+        return None
+    taken, other = layer.inputs[1:] if condition.all() else layer.inputs[:0:-1]
+    same = taken and (taken.shape, taken.row_axis) == (out.shape, out.row_axis)
+    return taken if same and other is None else None
+
+
 def drop_identities(network: Network) -> Network:
-    """Identity, Dropout (inference) and a Pad by nothing vanish; their readers read the input. Kept where
-    an input is an output.
+    """Identity, Dropout (inference), a Pad by nothing and a Where that takes nothing from its constant vanish; their readers
+    read the input. Kept where an input is an output.
     """
     renamed: dict[str, Tensor] = {}
     layers: list[Layer] = []
     inputs = {t.name for t in network.inputs}
     for layer in network.layers:
         layer = _reading(layer, renamed)
-        source = layer.inputs[0] if layer.inputs else None
-        passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
-        passes = passes and not any(layer.attributes.get("pads", ()))
+        source = _passed(layer)
+        passes = source is not None and layer.stored is None
         maker = None if source is None else network.producer.get(source.name)
         # in a branch, it makes a result of what is outside, which is there whatever branch is taken
         beside = maker is not None and maker.guards == layer.guards

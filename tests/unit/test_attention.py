@@ -200,6 +200,15 @@ def queries_without_a_key(g: Nodes) -> str:
     return g.one("MatMul", weights, v)
 
 
+def nothing_is_masked(g: Nodes) -> str:
+    """Where a mask that is filled in hides nothing."""
+    q, k, v = (g.one("MatMul", "x", g.values(24, 24)) for _ in range(3))
+    scores = g.one("MatMul", q, g.one("Transpose", k, perm=[0, 2, 1]))
+    hidden, least = np.zeros((1, 11, 11), bool), np.array(-9e9, np.float32)
+    scores = g.one("Where", ~hidden, g.one("Where", hidden, least, scores), least)
+    return g.one("MatMul", g.one("Softmax", scores, axis=-1), v)
+
+
 def heads_share_keys(g: Nodes) -> str:
     """Queries of three heads, keys and values of one."""
     y = g.one("Reshape", g.one("MatMul", "x", g.values(24, 40)), sizes(1, -1, 5, 8))
@@ -224,6 +233,7 @@ PATTERNS = (
     heads_are_read_elsewhere,
     some_rows,
     queries_without_a_key,
+    nothing_is_masked,
     heads_share_keys,
 )
 SHAPES = {"windows": (1, 12, 24), "some_rows": (1, 3, 11, 8)}

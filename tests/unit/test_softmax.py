@@ -45,6 +45,22 @@ def test_lines_of_heads(heads: int, keys: int, axis: int) -> None:
     assert len(bits) == 1
 
 
+@pytest.mark.parametrize("rows", ["1", "3", "whole"])
+def test_what_no_kernel_computes_takes_none_from_the_softmax_behind_it(rows: str) -> None:
+    """A mask that heads share, and a bias behind the softmax."""
+    g = Nodes()
+    y = g.one("Transpose", g.one("Reshape", "x", sizes(1, 11, 3, 5)), perm=[0, 2, 1, 3])
+    y = g.one("Softmax", g.one("Add", y, g.values(1, 1, 11, 5)), axis=3)
+    model = g.model((1, 11, 15), g.one("Mul", y, np.array(2, np.float32)))
+    x = np.random.default_rng(0).normal(0, 4, (1, 11, 15)).astype(np.float32)
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    plan = csdfgen.plan(csdfgen.load(model), backend="native", rows=rows)
+    kernels = {one.kernel for one in lower(plan, choose_backend(plan.options)).instructions}
+    assert "softmax_of" in kernels
+    (found,) = runtime.compile(plan)({"x": x}).values()
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 32, 33])
 def test_many_short_lines(size: int) -> None:
     """A lane each where they are many; the bits are those of one line alone."""

@@ -32,7 +32,7 @@ from csdfgen.backends.numpy.arrays import HostMemory, allocate_pools
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.numpy.bound import record_call
 from csdfgen.errors import PlanError
-from csdfgen.model.network import Layer
+from csdfgen.model.network import Layer, memoize_layer
 from csdfgen.ops import OPERATORS, get_operator
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.ops.functions import FUNCTION, call_function
@@ -271,11 +271,11 @@ def _parts(
     """
     family = families(step.layer)
     if family is None:
-        return [(step, None)]
+        return _numpy_parts(step, families)
     found: list[tuple[Step, Family | None]] = []
     for one in (step,) if family.joins else split_by_image(step):
         if not family.takes(one) or not _has_room(one, family):
-            return [(step, None)]
+            return _numpy_parts(step, families)
         on_the_way = family.follows(step.layer)
         found.append((one, family))
         if not one.phase.last and get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE:
@@ -286,6 +286,40 @@ def _parts(
                 return [(step, None)]
             found.extend(rest)
     return found
+
+
+def _numpy_parts(
+    step: Step, families: Callable[[Layer], Family | None]
+) -> list[tuple[Step, Family | None]]:
+    """A step as numpy has it, up to what follows it and combines elements, if families compute all from there on."""
+    following = step.layer.following
+    count = next((k for k, after in enumerate(following) if _is_apart(after, families)), None)
+    if count is None or get_operator(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+        return [(step, None)]
+    rest = [part for after in following[count:] for part in _parts(_after(step, after), families)]
+    if any(kind is None for _, kind in rest):
+        return [(step, None)]
+    return [(replace(step, layer=_beginning(step.layer, count)), None), *rest]
+
+
+def _is_apart(layer: Layer, families: Callable[[Layer], Family | None]) -> bool:
+    """Whether a layer that follows has a kernel, and combines elements, so that no loop of the layer before computes it, too."""
+    return not get_operator(layer).pointwise and families(layer) is not None
+
+
+def _beginning(layer: Layer, count: int) -> Layer:
+    """A layer with so many of those that follow it."""
+    known = _beginnings(layer)
+    if count not in known:
+        kept = len(layer.epilogue) - len(layer.following) + count
+        known[count] = replace(layer, epilogue=layer.epilogue[:kept])
+    return known[count]
+
+
+@memoize_layer
+def _beginnings(layer: Layer) -> dict[int, Layer]:
+    """By the number of layers that follow."""
+    return {}
 
 
 def _has_room(step: Step, family: Family) -> bool:
