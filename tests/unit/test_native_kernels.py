@@ -578,3 +578,35 @@ def test_elements_are_taken_in_runs(library: Library, rows: int, run: int) -> No
     step.along, step.out_along = x.strides[1], out.strides[1]
     library.function("take_4", None, ctypes.c_void_p)(ctypes.addressof(step))
     assert np.array_equal(out, x[:, index, :run])
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0), (2, 0, 1)])
+@pytest.mark.parametrize("shape", [(2, 5, 37), (1, 64, 4), (3, 16, 19), (7, 2, 50)])
+def test_copies_exchange_rows_and_columns(
+    library: Library, shape: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    """Into rows with bytes between them, which stay; the order of the dimensions of a copy is any."""
+    x = np.random.default_rng(0).integers(0, 9999, shape).astype(np.int32)
+    wanted = x.transpose(order)
+    out = np.full((*wanted.shape[:2], wanted.shape[2] + 3), -1, np.int32)
+    for axes in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        out[:] = -1
+        strides = [(wanted.shape[k], wanted.strides[k], out.strides[k]) for k in axes]
+        dims = (Dim * 3)(*(Dim(size, a, 0, 0, o) for size, a, o in strides))
+        step = Strided(ctypes.addressof(dims), 3)
+        step.a, step.out = x.ctypes.data, out.ctypes.data
+        library.function("copy_4", None, ctypes.c_void_p)(ctypes.addressof(step))
+        assert np.array_equal(out[..., :-3], wanted) and (out[..., -3:] == -1).all()
+
+
+def test_a_copy_onto_itself_is_made_element_by_element(library: Library) -> None:
+    x = np.arange(64, dtype=np.int32)
+    want = x.copy()
+    for k in range(8):
+        for i in range(8):
+            want[i * 7 + k] = want[k * 8 + i]
+    dims = (Dim * 2)(Dim(8, 32, 0, 0, 4), Dim(8, 4, 0, 0, 28))
+    step = Strided(ctypes.addressof(dims), 2)
+    step.a = step.out = x.ctypes.data
+    library.function("copy_4", None, ctypes.c_void_p)(ctypes.addressof(step))
+    assert np.array_equal(x, want)

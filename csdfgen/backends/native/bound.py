@@ -62,15 +62,19 @@ _COUNTERS = "counters"
 _LINE = 64
 
 
+_RUN = 8
+"""Elements of a run that is worth a call of its own."""
+
+
 def moves(move: Move, constants: Constants) -> list[Instruction]:
     """The kernels that move rows between the array of a port and memory, one a run."""
     found = []
     for at, place, shape, strides in place_rows(move.starts, move.view):
-        # the longest last: that is the loop that counts
-        order = sorted(
-            (axis for axis, size in enumerate(shape) if size > 1),
-            key=lambda axis: (shape[axis], axis),
-        )
+        # the longest last: that is the loop that counts; or runs that are in one piece here and in most arrays
+        axes = [axis for axis, size in enumerate(shape) if size > 1]
+        run = axes[-1] if axes and strides[axes[-1]] == move.view.format.itemsize else None
+        whole = run is not None and shape[run] >= _RUN
+        order = sorted(axes, key=lambda axis: (whole and axis == run, shape[axis], axis))
         made = Transfer(
             Ref(PORTS, move.port),
             constants.table("csdf_dim", [Dim(shape[k], strides[k]) for k in order]),

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { WOVEN_RUNS = 4 };
+
 /* The last two dimensions of a copy swap places, as channels that are shuffled do: of `many` runs of
  * `count` elements, each contiguous, element by element one of each run. */
 #define WOVEN(type) \
@@ -56,6 +58,83 @@ enum { FEW = 16 };
         return 1; \
     }
 
+#if CSDF_LANES > 1 && !defined(CSDF_HELIUM)
+/* Exchanges rows and columns: `rows` of what is read, `apart` floats from one to the next, become columns, `pace` apart. Blocks
+ * of four by four go through registers, four of them side by side that share lines of the cache. */
+enum { BLOCK = 4, LINE = 16 };
+static void exchange(const float *a, float *out, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t apart, ptrdiff_t pace)
+{
+    const ptrdiff_t even = rows - rows % BLOCK;
+    for (ptrdiff_t first = 0, size; first < columns; first += size) {
+        size = columns - first < LINE ? columns - first : LINE;
+        for (ptrdiff_t r = 0; r < rows; r += r < even ? BLOCK : 1) {
+            ptrdiff_t c = first;
+            if (r < even)
+                for (; c + BLOCK <= first + size; c += BLOCK)
+                    csdf_transpose(a + r * apart + c, apart, out + c * pace + r, pace);
+            for (; c < first + size; c++)
+                for (ptrdiff_t k = r; k < (r < even ? r + BLOCK : r + 1); k++)
+                    out[c * pace + k] = a[k * apart + c];
+        }
+    }
+}
+
+/* Whether memory that is read is not written. */
+static int is_apart(const csdf_strided *one)
+{
+    const char *from[2] = {one->a, one->a}, *to[2] = {one->out, one->out};
+    for (int32_t k = 0; k < one->rank; k++) {
+        const csdf_dim *dim = one->dims + k;
+        from[dim->a > 0] += (dim->size - 1) * dim->a;
+        to[dim->out > 0] += (dim->size - 1) * dim->out;
+    }
+    return from[1] + sizeof(float) <= to[0] || to[1] + sizeof(float) <= from[0];
+}
+
+static void exchange_line(const csdf_line *l)
+{
+    const csdf_dim *dims = (const void *)l->c;
+    for (ptrdiff_t i = 0; i < l->n; i++)
+        exchange((const float *)(const void *)(l->a + i * l->sa), (float *)(void *)(l->out + i * l->so), dims[0].size,
+            dims[1].size, dims[0].a / (ptrdiff_t)sizeof(float), dims[1].out / (ptrdiff_t)sizeof(float));
+}
+
+/* A copy of floats that are side by side along one dimension where they are read, and along another where they are written:
+ * whether it is one. */
+static int exchange_4(const csdf_strided *step)
+{
+    csdf_strided one = *step;
+    csdf_dim dims[CSDF_RANK];
+    int32_t rows = -1, columns = -1, kept = 0;
+    for (int32_t k = 0; k < one.rank; k++) {
+        const csdf_dim *dim = one.dims + k;
+        const int whole = dim->a % (ptrdiff_t)sizeof(float) == 0 && dim->out % (ptrdiff_t)sizeof(float) == 0;
+        if (dim->size >= BLOCK && whole && dim->out == sizeof(float))
+            rows = k;
+        if (dim->size >= BLOCK && whole && dim->a == sizeof(float))
+            columns = k;
+    }
+    if (rows < 0 || columns < 0 || rows == columns || !is_apart(step))
+        return 0;
+    for (int32_t k = 0; k < one.rank; k++)
+        if (k != rows && k != columns)
+            dims[kept++] = one.dims[k];
+    dims[kept] = step->dims[rows];
+    dims[kept + 1] = step->dims[columns];
+    one.dims = dims;
+    one.rank = kept;
+    one.c = dims + kept;
+    csdf_each(&one, exchange_line);
+    return 1;
+}
+#else
+#define exchange_4(one) 0
+#endif
+
+#define exchange_1(one) 0
+#define exchange_2(one) 0
+#define exchange_8(one) 0
+
 /* memcpy reads words at any address where memmove goes byte by byte in C libraries of microcontrollers. */
 static void copy_run(char *out, const char *a, size_t size)
 {
@@ -83,12 +162,12 @@ static void copy_run(char *out, const char *a, size_t size)
     { \
         csdf_strided one = *(const csdf_strided *)step; \
         const csdf_dim *dims = one.rank >= 2 ? one.dims + one.rank - 2 : NULL; \
-        if (dims != NULL && dims[0].out == bytes && dims[1].a == bytes \
+        if (dims != NULL && dims[0].size <= WOVEN_RUNS && dims[0].out == bytes && dims[1].a == bytes \
             && dims[1].out == dims[0].size * bytes && dims[0].a % bytes == 0) { \
             one.rank -= 2; \
             one.c = dims; \
             csdf_each(&one, weave_##bytes##_line); \
-        } else { \
+        } else if (!exchange_##bytes(&one)) { \
             csdf_each(&one, copy_##bytes##_line); \
         } \
     } \
