@@ -2,11 +2,11 @@
 
 `none` keeps every ONNX node an actor. `fold` moves constant arithmetic into weights: BatchNormalization,
 bias Add and constant Mul into the convolution in front of it, a Pad with zeros (or a negative one, the
-paper's crop) into the Conv behind it; it removes Identity, Dropout, a Pad by nothing, a Where that takes
-nothing from its constant, and Expand in front of operators that broadcast. `full` also applies activations in the slab that the producer has just written,
-lets a Gemm read the rows of a map that was only flattened for it, and makes one layer of an attention
-(`rewriting.attention`) and of a function that is spelled out (`rewriting.functions`). Planning decides which
-tensors share memory (in-place Add, Concat and Split as views).
+paper's crop) into the Conv behind it; it removes Identity, Dropout, a Pad by nothing, a Where that takes nothing
+from its constant, and Expand in front of operators that broadcast. `full` also applies activations in the slab that
+the producer has just written, lets a Gemm read the rows of a map that was only flattened for it, and makes one layer
+of an attention (`rewriting.attention`) and of a function that is spelled out (`rewriting.functions`). Planning decides
+which tensors share memory (in-place Add, Concat and Split as views).
 
 Every rewriting is a function of two layers, `producer` and the only reader of its output,
 that returns the layer which replaces both, or None where its conditions do not hold. What must
