@@ -18,7 +18,7 @@ from csdfgen.emission.targets import TARGETS
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Program", "differences"]
+__all__ = ["Program", "compile_source", "differences"]
 
 STRICT = ("-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
 """Flags beside those of the Makefile."""
@@ -33,6 +33,24 @@ def kept(folder: Path, key: str) -> Path:
     run = next((one.parent / "objects" for one in of_worker), Path(_OBJECTS.name))
     run.mkdir(exist_ok=True)
     return run / key
+
+
+def compile_source(folder: Path, source: str, command: Sequence[str]) -> tuple[str, str]:
+    """The object of a source in a folder, and what the compiler said; kernels that were compiled before are taken from there."""
+    path = folder / source
+    made = path.with_suffix(".o")
+    before = kept(
+        folder, sha256(b"\0".join([path.read_bytes(), *map(str.encode, command)])).hexdigest()
+    )
+    if source.startswith("kernels/") and before.exists():
+        made.write_bytes(before.read_bytes())
+        return str(made), ""
+    said = run(*command, "-c", "-o", str(made), source, folder=folder)
+    if source.startswith("kernels/") and not said:
+        with NamedTemporaryFile(dir=before.parent, delete=False) as file:
+            file.write(made.read_bytes())
+        Path(file.name).replace(before)  # at once: another process may look
+    return str(made), said
 
 
 class Program:
@@ -97,18 +115,9 @@ class Program:
                 *self._level,
                 "-Ikernels",
             ]
-        made = path.with_suffix(".o")
-        text = b"\0".join([path.read_bytes(), *map(str.encode, command)])
-        before = kept(self.folder, sha256(text).hexdigest())
-        if source.startswith("kernels/") and before.exists():
-            made.write_bytes(before.read_bytes())
-            return str(made)
-        assert not run(*command, "-I.", "-c", "-o", str(made), source, folder=self.folder)
-        if source.startswith("kernels/"):
-            with NamedTemporaryFile(dir=before.parent, delete=False) as file:
-                file.write(made.read_bytes())
-            Path(file.name).replace(before)  # at once: another process may look
-        return str(made)
+        made, said = compile_source(self.folder, source, [*command, "-I."])
+        assert not said
+        return made
 
     def _link(self, source: str) -> None:
         if self.bare:

@@ -23,6 +23,7 @@ from csdfgen.planning.streams import StreamPlan
 from tests.board_networks import absent_board
 from tests.builder import Graph
 from tests.command import Call, refused
+from tests.emitted import compile_source
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
 from tests.streaming_networks import Streaming, draw_passes, draw_streaming
@@ -119,13 +120,24 @@ CASES = {
 }
 
 
+SANITIZED = "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
+
+
 def built(stream: StreamPlan, folder: Path, *flags: str) -> Path:
     """The program of main.c, for the machine that compiles it."""
-    made = emit(stream, "net", folder, target="generic")
-    files = [one for one in made.files if one.endswith((".c", ".S"))]
+    emit(stream, "net", folder, target="generic")
+    return linked(folder, *flags)
+
+
+def linked(folder: Path, *flags: str) -> Path:
+    """The program of what is in a folder."""
+    files = [str(one.relative_to(folder)) for one in sorted(folder.rglob("*.[cS]"))]
     command = ["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", *OPTIMISED, *flags]
-    words = [*command, "-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "net", *files, "-lm"]
-    subprocess.run(words, cwd=folder, check=True)
+    command += ["-DCSDF_SCALAR", "-I.", "-Ikernels"]
+    made = [compile_source(folder, one, command) for one in files]
+    assert not any(said for _, said in made)
+    objects = [path for path, _ in made]
+    subprocess.run([*command, "-o", "net", *objects, "-lm"], cwd=folder, check=True)
     return folder / "net"
 
 
@@ -215,8 +227,7 @@ def test_random_networks_are_those_of_native_streams(
     """Compiled with sanitizers."""
     net = draw(seed)
     stream = csdfgen.plan_stream(net.at(64), backend="native", effort="0.001s", passes=3)
-    sanitized = "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
-    program, frame = built(stream, tmp_path / "c", *sanitized), runtime.compile(stream)
+    program, frame = built(stream, tmp_path / "c", *SANITIZED), runtime.compile(stream)
     step = lcm(*(one.period for one in (*stream.earlier, stream)), net.step)
     for rows in (step, -(-(stream.least + stream.turn) // step) * step):
         compare(program, frame, *feed(stream, rows, tmp_path))
@@ -321,17 +332,14 @@ def test_streams_side_by_side_go_on_from_copies_and_count_beyond_32_bits(tmp_pat
     rows = -(-(stream.least + 2 * stream.turn) // stream.period) * stream.period
     network = stream.at(rows).network
     (one,), (output,) = network.inputs, network.outputs
-    built(stream, tmp_path / "c")
+    emit(stream, "net", tmp_path / "c", target="generic")
     more = stream.at(rows + stream.turn).network.outputs[0].tensor
     assert more is not None and output.tensor is not None
     turn = more.rows - output.tensor.rows
     words = {"rows": rows, "turn": turn, "output": output.name.upper()}
     (tmp_path / "c" / "main.c").write_text(DRIVER % words)
-    files = [str(path) for path in sorted((tmp_path / "c").rglob("*.c"))]
-    command = ["cc", "-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
-    command += ["-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "two", *files, "-lm"]
-    subprocess.run(command, cwd=tmp_path / "c", check=True)
-    done = subprocess.run([tmp_path / "c" / "two"], capture_output=True, text=True)
+    program = linked(tmp_path / "c", *SANITIZED)
+    done = subprocess.run([program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     x = (np.arange(rows)[:, None] * 31 + np.arange(one.row_elements) * 17) % 23 - 11
     end = output.tensor
@@ -411,18 +419,12 @@ int main(void)
 @pytest.mark.networks
 def test_passes_go_on_from_copies_and_end_with_all_rows_alone(tmp_path: Path) -> None:
     stream = csdfgen.plan_stream(model(spelled, 64), backend="native", passes=3)
-    made, rows = (
-        built(stream, tmp_path / "c").parent,
-        5 * lcm(*(one.period for one in (*stream.earlier, stream))),
-    )
+    rows = 5 * lcm(*(one.period for one in (*stream.earlier, stream)))
+    emit(stream, "net", tmp_path / "c", target="generic")
     (output,) = stream.network.outputs
     words = {"rows": rows, "per_row": f"NET_{output.name.upper()}_PER_ROW"}
-    (made / "main.c").write_text(PASSES_DRIVER % words)
-    files = [str(path) for path in sorted(made.rglob("*.c"))]
-    command = ["cc", "-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
-    command += ["-DCSDF_SCALAR", "-I.", "-Ikernels", "-o", "two", *files, "-lm"]
-    subprocess.run(command, cwd=made, check=True)
-    done = subprocess.run([made / "two"], capture_output=True, text=True)
+    (tmp_path / "c" / "main.c").write_text(PASSES_DRIVER % words)
+    done = subprocess.run([linked(tmp_path / "c", *SANITIZED)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     x = (np.arange(rows)[:, None] * 31 + np.arange(18) * 17) % 23 - 11
     x = np.moveaxis(x.reshape(rows, 1, 3, 6), 0, 2).astype(np.float32)

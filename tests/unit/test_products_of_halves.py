@@ -7,6 +7,8 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -111,19 +113,29 @@ def kernels_in(plan: Plan, kernels: NativeKernels) -> set[str]:
     return {one.kernel for one in lower(plan, kernels).instructions}
 
 
-def check(
-    form: str, network: Network, x: np.ndarray, machine: str, heights: Sequence[object]
-) -> None:
-    """The same bits by both ways, at these heights, with one thread and two."""
+def planned(network: Network, heights: Sequence[object]) -> list[Plan]:
+    """Plans at these heights, which are executed by any kernels."""
+    room = _with_room()
+    return [csdfgen.plan(network, rows=one, backend="native", kernels=room) for one in heights]
+
+
+@cache
+def planned_layer(seed: int, form: str) -> tuple[list[Plan], np.ndarray]:
+    """A random layer, for all machines."""
+    model, x = random_layer(seed, form)
+    return planned(csdfgen.load(model), (1, 3, "whole")), x
+
+
+def check(form: str, plans: Sequence[Plan], x: np.ndarray, machine: str) -> None:
+    """The same bits by both ways, by these plans, with one thread and two."""
     found = []
     for halves in (False, True):
         kernels = kernels_of(machine, halves)
-        for rows in heights:
-            plan = csdfgen.plan(network, rows=rows, backend="native", kernels=_with_room())
-            assert (PAIRS[form] in kernels_in(plan, kernels)) is halves
-            for threads in (1, 2):
-                y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
-                found.append(y.view(np.uint16).copy())
+        for plan, threads in product(plans, (1, 2)):
+            made = Executable(plan, kernels=kernels, threads=threads)
+            used = {one.kernel for one in made._bound.program.instructions}
+            assert (PAIRS[form] in used) is halves
+            found.append(made({"x": x})["y"].view(np.uint16).copy())
     assert len(np.unique(found[0])) > 10
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
@@ -139,8 +151,7 @@ def test_random_layers(
 ) -> None:
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
     for seed in seeds:
-        model, x = random_layer(seed, form)
-        check(form, csdfgen.load(model), x, machine, (1, 3, "whole"))
+        check(form, *planned_layer(seed, form), machine)
 
 
 @FORMS
@@ -207,7 +218,8 @@ def test_zeros_keep_their_sign(form: str) -> None:
     assert np.signbit(given["b"][::2].astype(np.float32)).any()
     x = np.zeros((1, 70, 9, 10), form)
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])
-    check(form, csdfgen.load(graph(form, [node], x, given)), x, "host", (1, "whole"))
+    network = csdfgen.load(graph(form, [node], x, given))
+    check(form, planned(network, (1, "whole")), x, "host")
 
 
 @FORMS
@@ -296,7 +308,8 @@ def test_few_channels_of_bfloat16_are_pairs_across_taps(
         kernel_shape=[size] * 2, strides=[stride] * 2,
     )  # fmt: skip
     relu = helper.make_node("Relu", ["c"], ["y"])
-    check(form, csdfgen.load(graph(form, [node, relu], x, given)), x, machine, (1, 3, "whole"))
+    network = csdfgen.load(graph(form, [node, relu], x, given))
+    check(form, planned(network, (1, 3, "whole")), x, machine)
 
 
 SUITS = "bf16_suits", "f16_suits"
@@ -432,8 +445,8 @@ def test_arm_processors_that_multiply_pairs(
     text = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
     words = [line.split()[0] for line in text.splitlines() if line.startswith("\t")]
     assert widening not in words
-    for product in products:
-        assert words.count(product) > 1000
+    for word in products:
+        assert words.count(word) > 1000
     largest = text[text.index("\nrun_4x6:") : text.index(".size\trun_4x6")].splitlines()
     first = next(k for k, line in enumerate(largest) if line.startswith(f"\t{products[0]}"))
     last = max(k for k, line in enumerate(largest) if line.startswith(f"\t{products[1]}"))
