@@ -6,6 +6,7 @@ Where a compiler or an emulator is absent, tests are skipped and say which.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from onnx.compose import add_prefix
 
 import csdfgen
 import runtime
 from csdfgen.emission.targets import TARGETS
 from csdfgen.model.network import Network
+from csdfgen.phases.heights import AskedRows
 from csdfgen.planning.plan import Plan
+from csdfgen.rewriting.fuse import fuse
 from tests.board_networks import absent, absent_board, flags_of_processor
 from tests.builder import Graph
 from tests.emitted import Program
@@ -167,7 +171,7 @@ def program_on(machine: str, plan: Plan, folder: Path) -> Program:
     return Program(plan, folder, target=target, machine=flags)
 
 
-def compare(machine: str, network: Network, rows: int | str, seed: int, folder: Path) -> int:
+def compare(machine: str, network: Network, rows: AskedRows, seed: int, folder: Path) -> int:
     """The bytes of a machine with those of numpy; how many different values there were."""
     rng, x = np.random.default_rng(seed), {}
     for tensor in network.inputs:
@@ -193,15 +197,30 @@ def test_layers_of_bytes(machine: str, dtype: str, rows: int | str, tmp_path: Pa
         assert compare(machine, network, rows, seed, tmp_path / str(seed)) > 400
 
 
+@cache
+def chains(count: int) -> tuple[Network, Mapping[str, int | str]]:
+    """Chains of 45 layers as one network, whose program is compiled at once, and the slab heights of each of them."""
+    whole, heights = onnx.ModelProto(), {}
+    for seed in range(count):
+        model = chain(10 + seed, ("int8", "uint8")[seed % 2], turns=20)
+        assert sum(len(layer.outputs) for layer in csdfgen.load(model).layers) == 45
+        one = add_prefix(model, f"of{seed}_")
+        for name in ("node", "input", "output", "initializer"):
+            getattr(one.graph, name).extend(getattr(whole.graph, name))
+        whole = one
+        names = (node.name for node in one.graph.node if node.name.startswith(f"of{seed}_"))
+        heights |= dict.fromkeys(names, (1, "whole", 2)[seed % 3])
+    network = csdfgen.load(whole)
+    there = {layer.name for layer in fuse(network).layers}
+    return network, {name: rows for name, rows in heights.items() if name in there}
+
+
 @pytest.mark.networks
 @pytest.mark.parametrize("machine", MACHINES)
 def test_hundreds_of_layers(machine: str, tmp_path: Path) -> None:
-    """45 in each of three programs, and of seven where everything is tested."""
-    for seed in range(some(3, 7)):
-        network = csdfgen.load(chain(10 + seed, ("int8", "uint8")[seed % 2], turns=20))
-        assert sum(len(layer.outputs) for layer in network.layers) == 45
-        folder = tmp_path / str(seed)
-        assert compare(machine, network, (1, "whole", 2)[seed % 3], seed, folder) > 1000
+    """Of three chains, and of seven where everything is tested."""
+    network, heights = chains(some(3, 7))
+    assert compare(machine, network, heights, 10, tmp_path) > 3000
 
 
 def grow(g: Graph, x: str) -> str:
