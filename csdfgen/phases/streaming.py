@@ -99,8 +99,7 @@ def find_row_rule(layer: Layer) -> RowRule | str | None:
     )
     first_step = next(steps, None)
     if first_step is None:
-        few = len(middle) < _FEW
-        return None if few else "reads rows that do not move with those that it writes"
+        return None if len(middle) < _FEW else _explain(layer, reads[len(reads) // 2])
     each = () if None in kinds else chain((first_step,), steps)
     alike = next((one for one in each if kinds[one[0] :] == kinds[: -one[0]]), None)
     if alike is None:
@@ -109,6 +108,17 @@ def find_row_rule(layer: Layer) -> RowRule | str | None:
     ends = {*range(min(count, 2 * _STEP)), *range(max(0, count - 2 * _STEP), count)}
     within = all(_is_within(read_rows(layer, row), rule.read(row), rule.moves) for row in ends)
     return rule if within else "reads other rows at the ends of an image than in its middle"
+
+
+def _explain(layer: Layer, reads: Reads) -> str:
+    """Why what the output row in the middle reads does not show a rule."""
+    heights = [one.rows for one in layer.inputs if one is not None]
+    pairs = [
+        (one, height) for one, height in zip(reads, heights, strict=True) if one and height > 1
+    ]
+    if any(0 in (a, height - b) and 2 * (b - a) >= height for (a, b), height in pairs):
+        return f"reads windows that are higher than the {max(heights):,} rows in which a rule is looked for"
+    return "reads rows that do not move with those that it writes"
 
 
 def _find_kinds(layer: Layer, row: int) -> Hashable | None:

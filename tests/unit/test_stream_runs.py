@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -70,6 +70,9 @@ def step_of(name: str) -> int:
     return {"with_skips": 4, "two_rates": 2}.get(name, 1)
 
 
+Arrays: TypeAlias = dict[str, np.ndarray]
+
+
 def drawn(plan: Plan, seed: int) -> dict[str, np.ndarray]:
     """Inputs of an image."""
     rng = np.random.default_rng(seed)
@@ -102,8 +105,12 @@ def joined(frame: StreamProgram, parts: list[dict[str, np.ndarray]]) -> dict[str
     return found
 
 
-def check(frame: StreamProgram, rows: int, seed: int, stream: Stream | None = None) -> None:
-    """A stream in parts of random sizes has the rows of an image whose plan is executed as a whole, bit by bit."""
+def check(
+    frame: StreamProgram, rows: int, seed: int, stream: Stream | None = None
+) -> tuple[Arrays, Arrays]:
+    """A stream in parts of random sizes has the rows of an image whose plan is executed as a whole, bit by bit; its inputs
+    and outputs.
+    """
     whole = frame.plan.at(rows)
     feeds, rng = drawn(whole, seed), np.random.default_rng(seed)
     wanted = runtime.compile(whole)(feeds)
@@ -116,6 +123,7 @@ def check(frame: StreamProgram, rows: int, seed: int, stream: Stream | None = No
     assert stream.rows_in == {one.name: one.rows for one in whole.network.inputs}
     tensors = {one.name: one.tensor for one in whole.network.outputs}
     assert stream.rows_out == {name: one.rows for name, one in tensors.items() if one}
+    return feeds, wanted
 
 
 @pytest.mark.parametrize("backend", COMPUTED_BY)

@@ -111,22 +111,28 @@ def test_a_network_that_needs_all_rows_is_refused() -> None:
         csdfgen.plan_stream(all_rows(64), backend="numpy")
 
 
+def dilated(dilation: int, rows: int) -> onnx.ModelProto:
+    """As in a WaveNet."""
+    graph = Graph()
+    x = graph.input("x", (1, 2, rows))
+    taps = graph.constant(np.ones((2, 2, 3), np.float32))
+    window = {"kernel_shape": [3], "dilations": [dilation], "pads": [2 * dilation, 0]}
+    return graph.model(graph.node("Conv", x, taps, **window), checked=False)
+
+
 @pytest.mark.parametrize("dilation", [200, 480, 1024])
 def test_windows_may_be_higher_than_the_image_that_is_planned(dilation: int) -> None:
-    """As in a WaveNet, whose ends meet in the middle of a low image."""
-
-    def made(rows: int) -> onnx.ModelProto:
-        graph = Graph()
-        x = graph.input("x", (1, 2, rows))
-        taps = graph.constant(np.ones((2, 2, 3), np.float32))
-        window = {"kernel_shape": [3], "dilations": [dilation], "pads": [2 * dilation, 0]}
-        return graph.model(graph.node("Conv", x, taps, **window), checked=False)
-
-    frame = runtime.compile(csdfgen.plan_stream(made(64), backend="numpy"))
+    """Their ends meet in the middle of a low image."""
+    frame = runtime.compile(csdfgen.plan_stream(dilated(dilation, 64), backend="numpy"))
     rows = np.random.default_rng(0).random((1, 2, 5 * dilation), np.float32)
     found = np.concatenate([each for one in frame.stream(rows) for each in one.values()], 2)
-    (wanted,) = reference(made(5 * dilation), {"x": rows}).values()
+    (wanted,) = reference(dilated(dilation, 5 * dilation), {"x": rows}).values()
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_windows_that_are_too_high_for_any_image_are_refused_as_such() -> None:
+    with pytest.raises(PlanError, match="windows that are higher than the 15,360 rows in which a"):
+        csdfgen.plan_stream(dilated(10_000, 64), backend="numpy")
 
 
 def exported(kind: str, rows: int) -> onnx.ModelProto:
