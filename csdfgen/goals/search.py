@@ -24,7 +24,7 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung, weigh_plan
-from csdfgen.goals.peaks import SLOWER, fit_whole_layers
+from csdfgen.goals.peaks import FIRINGS, SLOWER, fit_whole_layers
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.conversion import Conversion
@@ -514,8 +514,8 @@ def search_default(search: Search) -> None:
 
 
 def _is_promising(search: Search, one: Estimated, made_by: Search | None = None) -> bool:
-    """Whether the plan with these estimates may be the one that `find_balanced` takes, and none made for the same goal is as
-    good by its own. made_by: the search that would make it, by default this one.
+    """Whether the plan with these estimates may be the one that `find_balanced` takes. Where planning takes long, none made for
+    the same goal may be as good by its own estimates. made_by: the search that would make it, by default this one.
     """
     taken, options = find_balanced(search.found), (made_by or search).options
     assert taken is not None
@@ -523,7 +523,7 @@ def _is_promising(search: Search, one: Estimated, made_by: Search | None = None)
     for made in search.found:
         bound = lower_bound(made.plan)
         alike = made.plan.options.goal == options.goal and made.seconds <= one.seconds / _EQUAL
-        if alike and 0 < bound + counted <= _NEAR * one.bytes:  # rough bounds are within a percent
+        if alike and len(made.plan.order) > FIRINGS and 0 < bound <= one.bytes - counted:
             return False
     if taken.bytes > most:
         return size_key(one) < size_key(taken)
