@@ -508,3 +508,18 @@ def test_matrices(kind: str, machine: str, form: str, monkeypatch: pytest.Monkey
                 found.append(y.view(np.uint16).copy())
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+@FORMS
+def test_of_a_tensor_without_rows_no_more_is_widened_than_a_part_reads(form: str) -> None:
+    rng = np.random.default_rng(7)
+    x, w = random(form, rng, 1, 61, 77), random(form, rng, 77, 100)
+    network = csdfgen.load(
+        graph(form, [helper.make_node("MatMul", ["x", "w"], ["y"])], x, {"w": w})
+    )
+    assert network.inputs[0].row_axis is None
+    plan = csdfgen.plan(network, backend="native")
+    assert plan.figures["workspace"] <= np.dtype("float32").itemsize * 8 * (77 + 100)
+    got = Executable(plan)({"x": x})["y"].astype(np.float32)
+    want = x.astype(np.float32) @ w.astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=1e-2, atol=1e-2)

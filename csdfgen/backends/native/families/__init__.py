@@ -80,10 +80,10 @@ def _chosen(layer: Layer) -> dict[Ways, Family]:
 
 @memoize_layer
 def _made(layer: Layer) -> Family | None:
-    if layer.stored is not None:
-        return _widened(layer)
-    if _is_float16(layer):
-        return _of_float16(layer)
+    if layer.stored is not None or _is_float16(layer):
+        widened = _of_float16(layer) if layer.stored is None else _widened(layer)
+        # of a tensor without rows, those that a part reads are widened
+        return (isinstance(widened, Widened) and _by_other_rows(layer)) or widened
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
     make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
     found = None if make is None else make(layer)

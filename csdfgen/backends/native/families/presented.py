@@ -13,6 +13,7 @@ import numpy as np
 
 from csdfgen.backends.native.families.common import Family, dense_strides
 from csdfgen.backends.native.families.convolution import Convolution
+from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.strided import translate_calls
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import view_array
@@ -60,7 +61,7 @@ class Presented(Family):
         inner = self.family
         return (
             replace(self, family=inner.computed(ways, layer))
-            if isinstance(inner, Convolution)
+            if isinstance(inner, Convolution | Widened)
             else self
         )
 

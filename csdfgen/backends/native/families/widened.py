@@ -127,6 +127,10 @@ class Widened(Family):
             if self._never_widens or self._widened(step, 0) > room:
                 return family.lower(same, constants)
             parts = self._parts(step, room)
+            if isinstance(self.direct, Product) and all(
+                one.outputs[0].count < min(FEW, step.outputs[0].count) for _, one, _ in parts
+            ):  # each would read all weights
+                return family.lower(same, constants)
             # one that takes more than its values has Winograd's form, which is faster still
             if 0 < self.suits <= self.weights and all(
                 size == part._held(one) for part, one, size in parts
