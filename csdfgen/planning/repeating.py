@@ -58,8 +58,9 @@ class Loop:
     before: firings of each actor in front of the period at 0, of those that fire in it or once in front. word: names of the
     actors that fire in a period. fine: see `Phased`. scratch: bytes of it for each firing of an actor. arena: bytes. peak:
     bytes alive at most in a period. bound: lower bound of the peak of every order of a period between two states that were
-    tried. rows: of the first input in a period. turn: periods after which all offsets repeat. start: firings of the order by
-    which no row in front of the image would be alive.
+    tried; both are of whole slabs, also where the arena is placed in finer blocks. rows: of the first input in a period.
+    turn: periods after which all offsets repeat. start: firings of the order by which no row in front of the image would be
+    alive.
     """
 
     before: Mapping[str, int]
