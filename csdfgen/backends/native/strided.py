@@ -106,7 +106,7 @@ def compute_in_halves(calls: Sequence[Call], memory: Memory) -> Sequence[Call]:
     """
     found: list[Call] = []
     wide: list[tuple[np.ndarray, np.ndarray]] = []  # values, and what they still are the values of
-    for (function, arguments), after in zip(calls, [*calls[1:], None], strict=True):
+    for (function, arguments), after in zip(calls, [*calls[1:], None], strict=False):
         if function is np.copyto and len(arguments) == 3:
             values, stored, _ = arguments
             if found and values is found[-1][1][-1]:
