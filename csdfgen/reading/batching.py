@@ -187,6 +187,9 @@ _USUAL = """
 
 _FOR_EACH_IMAGE: Mapping[str, Callable[[Layer], bool]] = {
     **dict.fromkeys(_USUAL.split(), lambda layer: True),
+    "Expand": lambda layer: all(
+        t is None or len(t.shape) == len(layer.output.shape) for t in layer.inputs
+    ),
     "GatherElements": lambda layer: 0 not in layer.constants,
     "GatherND": lambda layer: 0 in layer.constants or layer.attributes.get("batch_dims", 0) > 0,
     "ScatterElements": lambda layer: all(

@@ -42,7 +42,9 @@ def lift_height(node: Node, written: Shape, sizes: Sizes) -> Node:
         return node
     rank, made = len(written), list(given)
     for k, axis in enumerate(axes or range(rank - len(given), rank)):
-        if axis < -rank or given[k] == 1:  # an Expand to more axes, or along one of any size
+        if (axis < 0 and not axes) or given[
+            k
+        ] == 1:  # an Expand to more axes, or along one of any size
             continue
         now, was = source.shape[axis], written[axis]
         if now == was > 1:
@@ -70,7 +72,11 @@ def _lift_target(node: Node, now: Shape, was: Shape) -> Node:
     for axis, (size, old) in enumerate(zip(now, was, strict=True)):
         if size != old:
             stride = prod(was[axis:])
-            at = next(k for k in range(len(before)) if prod(before[k + 1 :]) < stride)
+            at = next((k for k in range(len(before)) if prod(before[k + 1 :]) < stride), None)
+            if at is None:
+                raise ModelError(
+                    f"has no axis for a single row, of which there are {size} now; {_FREE}"
+                )
             after[at] = _scale(after[at], size, old)
     return write_integers(node, 1, after, "shape")
 

@@ -42,6 +42,7 @@ class ImageAxes:
             return False
         found = [place for place in places if place is not None]
         for a, b in zip(whole.outputs, single.outputs, strict=True):
+            axis = None
             if whole.op_type in _IN_ORDER:
                 before: int | None = self._before.get(operands[0][0].name, 1)
             elif is_separable_gather(whole, single, self._batch):
@@ -53,7 +54,8 @@ class ImageAxes:
                 if axis is None and _differ(whole, single) and set(found) == {Place(0, 1)}:
                     axis = 0  # with constants that are repeated for each image
                 before = None if axis is None else prod(b.shape[:axis]) * found[0].part
-            if before is None or self._place(a, b, before) is None:
+            place = None if before is None else self._place(a, b, before)
+            if place is None or axis not in (None, place.axis):
                 return False
             self._before[a.name] = before
         return True

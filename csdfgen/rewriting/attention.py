@@ -74,9 +74,10 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
     if np.broadcast_shapes(*groups[:2]) != batch or any(t.elements > MOST for t in (q, k, v)):
         return None
     found_q = _source(network, q, False, True)
-    found_k, found_v = (_source(network, t, t is k, t is k) for t in (k, v))
+    both = ((k, True), (v, False))
+    found_k, found_v = (_source(network, t, first, first) for t, first in both)
     if found_k and found_v and found_k[0] != found_v[0]:  # neither is kept whole for a part of it
-        found_k, found_v = (_source(network, t, t is k, t is k, t.elements) for t in (k, v))
+        found_k, found_v = (_source(network, t, one, one, t.elements) for t, one in both)
     out, view = _target(network, match, product)
     if found_q is None or found_k is None or found_v is None or view is None:
         return None

@@ -278,6 +278,24 @@ def test_outputs_are_those_of_onnxruntime(pattern: Callable[[Nodes], str], backe
     assert backend == "numpy" or len(bits) == 1
 
 
+@pytest.mark.parametrize("backend", ["native", "numpy"])
+@pytest.mark.parametrize("between", ["", "Mul", "Transpose"])
+def test_one_tensor_may_be_keys_and_values(between: str, backend: str) -> None:
+    """As many positions as channels, so that it is either as it is."""
+    g = Nodes()
+    q, k = (g.one("MatMul", "x", g.values(9, 9)) for _ in range(2))
+    if between == "Mul":
+        k = g.one("Mul", k, np.array(0.5, np.float32))
+    elif between:
+        k = g.one("Transpose", k, perm=[0, 2, 1])
+    weights = g.one("Softmax", g.one("MatMul", q, k), axis=-1)
+    model = g.model((2, 9, 9), g.one("MatMul", weights, k))
+    x = np.random.default_rng(0).normal(0, 1, (2, 9, 9)).astype(np.float32)
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (found,) = runtime.run(csdfgen.plan(csdfgen.load(model), backend=backend), {"x": x}).values()
+    np.testing.assert_allclose(found, wanted, atol=2e-5)
+
+
 @pytest.mark.parametrize("pattern", [mask_of_queries, mask_of_heads], ids=lambda p: p.__name__)
 def test_computed_masks_have_a_kernel(pattern: Callable[[Nodes], str]) -> None:
     plan = csdfgen.plan(csdfgen.load(_model(pattern)), backend="native")

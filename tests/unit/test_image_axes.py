@@ -114,6 +114,18 @@ def test_what_exchanges_images_is_not_split() -> None:
     )
 
 
+@pytest.mark.parametrize("shape", [(IMAGES, 9), (IMAGES, IMAGES)])
+def test_an_axis_in_front_that_is_as_long_as_the_batch_is_none_of_images(
+    shape: tuple[int, ...],
+) -> None:
+    g = Graph(opset=13)
+    target = g.constant(np.array([IMAGES, *shape], np.int64))
+    network = load(g.model(g.node("Relu", g.node("Expand", g.input("x", shape), target))))
+    found = execute(network, g.feeds())[network.outputs[0].name]
+    want = np.broadcast_to(np.maximum(g.feeds()["x"], 0), (IMAGES, *shape))
+    np.testing.assert_array_equal(found, want)
+
+
 # Whatever is split means what the whole batch means ------------------------------------------------
 
 

@@ -171,3 +171,26 @@ def test_products_of_two_matrices(
             found.append(y.astype(form).astype(np.float32))
     for y in found[1:]:
         np.testing.assert_array_equal(y, found[0])
+
+
+@pytest.mark.parametrize("function", ["Neg", "Sign", "Sqrt", "Floor"])
+@pytest.mark.parametrize("made", [TensorProto.BFLOAT16, TensorProto.FLOAT16])
+@pytest.mark.parametrize("given", ["float32", "float64", "float16", "int32", "int16"])
+def test_a_cast_in_front_of_functions_of_two_bytes(given: str, made: int, function: str) -> None:
+    x = np.random.default_rng(0).normal(0, 5, (1, 3, 5, 7)).astype(given)
+    declared = helper.np_dtype_to_tensor_dtype(x.dtype)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["y"], to=made),
+        helper.make_node(function, ["y"], ["z"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(*one)
+        for one in (("x", declared, x.shape), ("z", made, x.shape))
+    ]
+    made_of = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    network = csdfgen.load(helper.make_model(made_of, opset_imports=[helper.make_opsetid("", 21)]))
+    found = [
+        csdfgen.run(csdfgen.plan(network, backend=backend), {"x": x})["z"]
+        for backend in ("numpy", "native")
+    ]
+    np.testing.assert_array_equal(*(one.view(np.uint16) for one in found))

@@ -204,6 +204,26 @@ def test_constants_that_may_not_follow_the_height_are_refused(op_type: str, why:
         csdfgen.plan_stream(graph.model(graph.node("Relu", y), checked=False), backend="numpy")
 
 
+def test_axes_that_an_expand_adds_are_those_of_the_file() -> None:
+    graph = Graph()
+    x = graph.input("x", (1, 1, 8, 4))
+    x = graph.node("Squeeze", x, graph.constant(np.array([0, 1], np.int64)))
+    y = graph.node("Expand", x, graph.constant(np.array([2, 3, 8, 4], np.int64)))
+    model = graph.model(graph.node("Relu", y), checked=False)
+    net = csdfgen.load(model, shapes={"x": (1, 1, 16, 4)}, endless=True)
+    assert net.outputs[0].tensor is not None and net.outputs[0].tensor.shape == (2, 3, 16, 4)
+
+
+def test_rows_that_a_window_makes_one_may_not_be_several() -> None:
+    graph = Graph()
+    x = graph.node("AveragePool", graph.input("x", (1, 4, 8, 2)), kernel_shape=[8, 2])
+    y = graph.node("Reshape", x, graph.constant(np.array([1, 4], np.int64)))
+    with pytest.raises(
+        CsdfgenError, match="has no axis for a single row, of which there are 953 now"
+    ):
+        csdfgen.plan_stream(graph.model(y, checked=False), backend="numpy")
+
+
 def test_a_height_that_the_network_does_not_take_is_refused() -> None:
     with pytest.raises(
         CsdfgenError, match=r"of 102 rows do not fit, those of 104 do: .* cannot be joined"

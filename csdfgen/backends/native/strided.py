@@ -25,6 +25,7 @@ from csdfgen.backends.native.structures import (
     type_suffix,
 )
 from csdfgen.errors import PlanError
+from csdfgen.model.formats import BFLOAT16
 from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Call, Memory
@@ -100,26 +101,31 @@ def name_results(made: Sequence[Instruction]) -> list[Instruction]:
     return [one._replace(kernel=names.get(one.kernel, one.kernel)) for one in made]
 
 
+_HALVES = (np.float16, BFLOAT16.dtype)
+
+
 def compute_in_halves(calls: Sequence[Call], memory: Memory) -> Sequence[Call]:
     """Calls that widen operands of two bytes, apply one ufunc and round what it made, over and over, as that ufunc on what is
     stored, whose kernels widen and round on the way; any others as they are. memory: of all that is no constant.
     """
     found: list[Call] = []
     wide: list[tuple[np.ndarray, np.ndarray]] = []  # values, and what they still are the values of
-    for (function, arguments), after in zip(calls, [*calls[1:], None], strict=False):
+    read = {id(one) for f, given in calls if f is not np.copyto for one in given[:-1]}
+    rest = iter(calls)
+    for function, arguments in rest:
         if function is np.copyto and len(arguments) == 3:
             values, stored, _ = arguments
-            if found and values is found[-1][1][-1]:
-                wide = _apart_from(stored, _apart_from(values, wide))
-            else:
-                wide = [*_apart_from(values, wide), (values, stored)]
+            if values.dtype != np.float32 or stored.dtype not in _HALVES or id(values) not in read:
+                return calls  # a Cast, or values that stay
+            wide = [*_apart_from(values, wide), (values, stored)]
             continue
-        made = None
+        after, made = next(rest, None), None
         if _is_elementwise(function) and after is not None:
             made = _on_halves(arguments, after, wide, memory)
         if made is None:
             return calls
         found.append((function, made))
+        wide = _apart_from(made[-1], _apart_from(arguments[-1], wide))
     return found if found and len(calls) > len(found) else calls
 
 
@@ -148,7 +154,7 @@ def _on_halves(
         operands.append(found)
     arrays = [one for one in operands if isinstance(one, np.ndarray)]
     apart = all(_is_same(one, out) or not np.may_share_memory(one, out) for one in arrays)
-    alike = {one.dtype for one in (*arrays, out)} == {out.dtype} and out.dtype.itemsize == 2
+    alike = {one.dtype for one in (*arrays, out)} == {out.dtype} and out.dtype in _HALVES
     return (*operands, out) if alike and apart else None
 
 
