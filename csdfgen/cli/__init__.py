@@ -112,13 +112,14 @@ def _run(arguments: list[str]) -> int:
 
 def _ended(arguments: list[str]) -> int:
     """The exit code that a command ends with by itself, once all that it printed is written."""
-    from csdfgen.cli.command import InterruptedByUserError, UsageError, application
+    from csdfgen.cli.command import COMMANDS, InterruptedByUserError, UsageError, application
 
     command = application(arguments[0] if arguments else "")
     try:
         code = command(arguments, prog_name="csdfgen", standalone_mode=False) or 0
     except UsageError as error:
-        where = error.ctx.command_path if error.ctx else "csdfgen"
+        named = [one for one in arguments[:1] if one in COMMANDS]  # parsers of options know no more
+        where = error.ctx.command_path if error.ctx else " ".join(("csdfgen", *named))
         said = error.format_message().rstrip(".")
         code = _complain(f"{where}: {said[:1].lower()}{said[1:]}; see {where} --help", 2)
     except InterruptedByUserError as interrupt:

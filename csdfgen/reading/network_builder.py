@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -270,6 +271,9 @@ class _Visit:
         self.layers: list[Layer] = []
         self.lifted = False
         self.written: _Visit | None = None
+        self._sizes: dict[tuple[int, int], set[int]] = {}
+        """(axis from behind, size at the file's height) -> sizes there, of as many values as were compared."""
+        self._compared = 0
         self.unsupported: dict[str, list[str]] = {}
         self.places: dict[str, Place] = {}
         self._graph = graph
@@ -709,18 +713,20 @@ class _Visit:
         if not written.layers:
             for one in self._graph.operations:
                 written.operation(one)
-        found: dict[tuple[int, int], set[int]] = {}
-        for name, value in self._values.items():
+        for name, value in islice(self._values.items(), self._compared, None):
             other = written._values.get(name)
             if isinstance(value, Tensor) and isinstance(other, Tensor):
                 for k, (now, was) in enumerate(zip(value.shape, other.shape, strict=False)):
                     if now != was:
-                        found.setdefault((k - len(other.shape), was), set()).add(now)
-            elif name not in operation.inputs or not isinstance(value, np.ndarray):
-                continue
-            elif not (isinstance(other, np.ndarray) and np.array_equal(value, other)):
+                        self._sizes.setdefault((k - len(other.shape), was), set()).add(now)
+        self._compared = len(self._values)
+        for name in operation.inputs:
+            value, other = self._values.get(name), written._values.get(name)
+            if isinstance(value, np.ndarray) and not (
+                isinstance(other, np.ndarray) and np.array_equal(value, other)
+            ):
                 return node
-        sizes = {key: one.pop() for key, one in found.items() if len(one) == 1}
+        sizes = {key: max(one) for key, one in self._sizes.items() if len(one) == 1}
         source = written._values.get(operation.inputs[0])
         return lift_height(node, source.shape, sizes) if isinstance(source, Tensor) else node
 

@@ -658,6 +658,8 @@ def test_wrong_usage_is_one_line_that_names_the_command(csdfgen: Any, command: s
         f"see csdfgen {command} --help"
     )
     assert "--no-such-option" in said
+    said = refused(csdfgen("schedule", "net.onnx", "-o"), code=2)
+    assert said == "csdfgen schedule: option '-o' requires an argument; see csdfgen schedule --help"
 
 
 def test_help_loads_nothing_heavy() -> None:
