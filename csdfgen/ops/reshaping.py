@@ -11,7 +11,6 @@ Reshape that mixes rows with channels writes natural order, one slab of its inpu
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import gcd, prod
@@ -41,6 +40,7 @@ from csdfgen.ops.base import (
     Call,
     Mode,
     Operator,
+    Scratch,
     Work,
     aligned_rows,
     make_phase_kernel,
@@ -187,7 +187,7 @@ def _reshape(layer: Layer, work: Work) -> list[Call]:
         return _cut_otherwise(layer, work)
     view = reshaped_view(work.result[0, ...], source.shape)
     if view is None:
-        return _scattered(source, rows, slab, work.result[0])
+        return _scattered(source, rows, slab, work.result[0], work.scratch)
     return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
 
 
@@ -233,24 +233,32 @@ def _cut_otherwise(layer: Layer, work: Work) -> list[Call]:
     return calls if result is work.result else [*calls, (np.copyto, (work.result, result))]
 
 
-def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray) -> list[Call]:
+def _scattered(
+    source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray, scratch: Scratch
+) -> list[Call]:
     """Rows into a natural-order target that cannot be seen with the source's shape (a strided part
     of a Concat).
 
-    The elements behind the row axis are a run of consecutive elements of the target; each is written
-    through its `flat`.
+    The elements behind the row axis are a run of consecutive elements of the target, which is written line by line.
     """
     k = source.row_axis
     assert k is not None
-    before, length = source.shape[:k], prod(source.shape[k + 1 :])
+    before, length, width = source.shape[:k], prod(source.shape[k + 1 :]), target.shape[-1]
+    run = scratch.take((length,), slab.dtype)
     calls: list[Call] = []
     for i, row in enumerate(range(rows.start, rows.stop)):
         for p, prefix in enumerate(np.ndindex(before)):
+            cell = slab[(i, ..., *prefix)]
+            calls.append((np.copyto, (run.reshape(cell.shape), cell)))
             start = (p * source.rows + row) * length
-            cell = (i, ..., *prefix)
-            calls.append(
-                (operator.setitem, (target.flat, slice(start, start + length), slab[cell]))
-            )
+            at = start
+            while at < start + length:
+                line, low = divmod(at, width)
+                count = min(width - low, start + length - at)
+                index = np.unravel_index(line, target.shape[:-1])
+                there = target[(*index, slice(low, low + count))]
+                calls.append((np.copyto, (there, run[at - start :][:count])))
+                at += count
     return calls
 
 

@@ -342,3 +342,26 @@ def test_scattered_rows_that_overlap_are_refused(kernels: Backend) -> None:
     assert region.capacity > 1, "rows 0 and 1 are alive at the same time"
     with pytest.raises(CapacityExceededError, match=f"row 1 of buffer '{name}' over row 0"):
         assemble(replace(moved, regions=MappingProxyType(regions)), 0)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize(
+    ("shape", "made"),
+    [
+        ((3, 9, 3, 6), (6, 81)),
+        ((1, 4, 3, 6), (12, 6)),
+        ((2, 4, 3, 6), (8, 18)),
+        ((2, 3, 4), (4, 6)),
+    ],
+)
+def test_rows_that_become_lines_of_a_part_of_a_concat(
+    shape: tuple[int, ...], made: tuple[int, ...], backend: str
+) -> None:
+    g = Graph()
+    size = g.constant(np.array(made, np.int64))
+    lines = g.node("Reshape", g.node("Relu", g.input("x", shape)), size)
+    model = g.model(g.node("Neg", g.node("Concat", lines, lines, axis=1)), checked=False)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    (found,) = csdfgen.run(csdfgen.plan(csdfgen.load(model), backend=backend), {"x": x}).values()
+    line = np.maximum(x, 0).reshape(made)
+    np.testing.assert_array_equal(found, -np.concatenate([line, line], 1))
