@@ -638,8 +638,8 @@ check: layers that look along images are known for each
 + "GatherElements": lambda layer: True,
 # csdfgen/reading/heights.py
 axis: a size that rows are split into is scaled behind the first
-- at = next(k for k in range(len(before)) if prod(before[k + 1 :]) < stride)
-+ at = next(k for k in range(len(before)) if prod(before[k + 1 :]) <= stride)
+- at = next((k for k in range(len(before)) if prod(before[k + 1 :]) < stride), None)
++ at = next((k for k in range(len(before)) if prod(before[k + 1 :]) <= stride), None)
 count: the end of a Slice is counted from the front
 - ends[k] = starts[k] + known
 + ends[k] = known
