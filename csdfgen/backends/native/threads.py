@@ -371,7 +371,7 @@ def _map(kernel: str, step: Any, share: _Share, constants: Constants) -> list[An
         read = _FLOAT if step.operation == QUANTIZE else 1
         written = _FLOAT if step.operation == DEQUANTIZE else 1
     factor = _FLOAT if step.operation == SCALE and unit > 1 else read
-    sizes = read, factor, factor
+    sizes = read, *[factor] * (len(step.operands) - 1)
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
         operands = [
             one
