@@ -248,16 +248,16 @@ def _scattered(
     calls: list[Call] = []
     for i, row in enumerate(range(rows.start, rows.stop)):
         for p, prefix in enumerate(np.ndindex(before)):
-            cell = slab[(i, ..., *prefix)]
+            at_row = (i, ..., *prefix)
+            cell = slab[at_row]
             calls.append((np.copyto, (run.reshape(cell.shape), cell)))
             start = (p * source.rows + row) * length
             at = start
             while at < start + length:
                 line, low = divmod(at, width)
                 count = min(width - low, start + length - at)
-                index = np.unravel_index(line, target.shape[:-1])
-                there = target[(*index, slice(low, low + count))]
-                calls.append((np.copyto, (there, run[at - start :][:count])))
+                index = (*np.unravel_index(line, target.shape[:-1]), slice(low, low + count))
+                calls.append((np.copyto, (target[index], run[at - start :][:count])))
                 at += count
     return calls
 

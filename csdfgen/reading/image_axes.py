@@ -54,7 +54,9 @@ class ImageAxes:
                 if axis is None and _differ(whole, single) and set(found) == {Place(0, 1)}:
                     axis = 0  # with constants that are repeated for each image
                 before = None if axis is None else prod(b.shape[:axis]) * found[0].part
-            place = None if before is None else self._place(a, b, before)
+            if before is None:
+                return False
+            place = self._place(a, b, before)
             if place is None or axis not in (None, place.axis):
                 return False
             self._before[a.name] = before

@@ -347,6 +347,7 @@ _NOT_IN_SAMPLES = {
     *("average_integers_of", "map_integers_of", "map_twice_of", "sum_integers_of"),
     *("multiply_bytes_of", "depthwise_bf16_of", "map_bf16_of", "map_f16_of"),
     *("pool_bf16_of", "pool_f16_of", "matrices_bf16_of", "matrices_f16_of"),
+    *("standardize_bf16_of", "standardize_f16_of", "normalize_bf16_of", "normalize_f16_of"),
 }
 """Of kernels that threads share those that other tests compare: no sample is large enough, or made for them."""
 
