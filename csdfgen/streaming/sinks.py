@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from csdfgen.errors import InputError
-from csdfgen.files import release_pages
 from csdfgen.model.network import Tensor
-from csdfgen.streaming.sources import ALL, SOUNDS, STDIN, Source, import_extra
+from csdfgen.streaming.sources import ALL, SOUNDS, STDIN, Source, import_extra, release_array
 
 
 def check_paths(path: Path, names: list[str]) -> dict[str, Path]:
@@ -69,7 +68,7 @@ class _Mapped:
         there = self._rows[start : start + len(stored)]
         place = there if columns == ALL else there[:, columns]
         place[...] = stored.reshape(place.shape)
-        release_pages([getattr(self._array, "_mmap", None)])
+        release_array(self._array)
 
     def flush(self) -> None:
         """See `Sink.flush`."""

@@ -67,6 +67,11 @@ def import_extra(module: str, extra: str) -> Any:
         ) from None
 
 
+def release_array(array: Any) -> None:
+    """Take pages of an array of numpy's or tifffile's that is mapped out of memory, see `release_pages`."""
+    release_pages([getattr(array, "_mmap", None)])
+
+
 def _fit(tensor: Tensor, shape: tuple[int, ...], what: str) -> Tensor:
     """The input for rows of such a shape, whose columns may be any where it has 0. Raises InputError for others."""
     axis = tensor.row_axis or 0
@@ -102,7 +107,7 @@ class ArraySource:
         """See `Source.read`."""
         rows = self._stored[start : start + count]
         found = np.array(rows[:, columns] if rows.ndim > 1 else rows)
-        release_pages([getattr(self._array, "_mmap", None)])
+        release_array(self._array)
         return self.tensor.to_onnx(found)
 
 
@@ -241,7 +246,7 @@ def _map_pixels(array: Any, axes: str = "yxc", tags: Mapping[int, Any] = _NOWHER
     def read(start: int, stop: int, columns: slice) -> np.ndarray:
         places: dict[str, Any] = {"y": slice(start, stop), "x": columns, "c": ALL}
         found = np.array(array[tuple(places.get(one, 0) for one in axes[: array.ndim])])
-        release_pages([getattr(array, "_mmap", None)])
+        release_array(array)
         found = found.transpose([order.index(one) for one in "yxc" if one in order])
         return found.reshape(*found.shape[:2], sizes.get("c", 1))
 

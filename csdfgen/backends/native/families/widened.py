@@ -34,7 +34,7 @@ LEAST = 1 << 11
 """Bytes of values that are worth no further cut."""
 
 FEW = 4
-"""Columns that are not cut further."""
+"""Columns that are not cut further, and rows for which weights are read once at least if a product is computed on values."""
 
 
 Part = tuple["Widened", Step, int]
